@@ -1,0 +1,1 @@
+"""Byte layouts and the loops over them: chunks, keys, and the kernels."""

@@ -1,0 +1,1 @@
+"""The partitioned, durable log: files, segments, commits, recovery, readers, retention."""

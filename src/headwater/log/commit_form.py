@@ -1,0 +1,10 @@
+"""The commit kernel where it was compiled, its Python twin where not."""
+
+from __future__ import annotations
+
+try:
+    from headwater.log._commit_kernel import write_and_sync
+except ImportError:
+    from headwater.log.commit_twin import write_and_sync
+
+__all__ = ["write_and_sync"]

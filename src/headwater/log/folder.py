@@ -1,0 +1,128 @@
+"""The data folder: its lock, `store.json`, and where everything lies (docs/internals/log-format.md, Folders)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from headwater.errors import ForeignFile, NewerFormat
+from headwater.log.files import Files, storage_error
+from headwater.log.log import LogDefinition, read_definition, write_definition
+
+__all__ = ["DELETED_SUFFIX", "STATE_LOG_ID", "STORE_FORMAT", "DataFolder", "StoreDefinition"]
+
+STORE_FORMAT = 1
+STATE_LOG_ID = 0
+DELETED_SUFFIX = ".deleted"
+
+_FOLDERS = ("journal", "logs", "staging")
+
+
+class StoreDefinition(msgspec.Struct, frozen=True):
+    """What `store.json` holds."""
+
+    format: int
+    epoch: int
+    next_log_id: int
+
+
+class DataFolder:
+    """Names and definitions; what is in the segments is the business of others."""
+
+    def __init__(self, files: Files, path: Path) -> None:
+        self._files = files
+        self.path = path
+        self.definition = StoreDefinition(STORE_FORMAT, 0, 1)
+        self._lock_fd = -1
+
+    @property
+    def journal(self) -> Path:
+        """Where journals lie."""
+        return self.path / "journal"
+
+    @property
+    def staging(self) -> Path:
+        """Where uploads of staged commits lie."""
+        return self.path / "staging"
+
+    def log(self, log_id: int) -> Path:
+        """The folder of a log."""
+        return self.path / "logs" / str(log_id)
+
+    def open(self) -> None:
+        """Lock the folder, make what is missing, and raise the epoch."""
+        try:
+            self._files.make_folder(self.path)
+            self._lock_fd = self._files.lock(self.path / "lock")
+        except OSError as error:
+            raise storage_error(error.errno or 0, self.path) from error
+        try:
+            self._open_locked()
+        except OSError as error:
+            raise storage_error(error.errno or 0, Path(error.filename or self.path)) from error
+
+    def close(self) -> None:
+        """Give the lock back."""
+        if self._lock_fd >= 0:
+            self._files.close(self._lock_fd)
+            self._lock_fd = -1
+
+    def take_log_id(self) -> int:
+        """A number that no log has had."""
+        log_id = self.definition.next_log_id
+        self._write(msgspec.structs.replace(self.definition, next_log_id=log_id + 1))
+        return log_id
+
+    def definitions(self) -> Iterator[LogDefinition]:
+        """The logs that are there; finishes deletions, and creations that were never answered."""
+        logs = self.path / "logs"
+        for name in self._files.names(logs):
+            folder = logs / name
+            if name.endswith(DELETED_SUFFIX):
+                self._files.remove_tree(folder)
+            elif name.isdigit() and int(name) != STATE_LOG_ID:
+                if self._files.exists(folder / "log.json"):
+                    yield read_definition(self._files, folder)
+                else:
+                    self._files.remove_tree(folder)
+
+    def create_log(self, definition: LogDefinition) -> None:
+        """Make the folder of a log, durably."""
+        folder = self.log(definition.id)
+        self._files.make_folder(folder)
+        write_definition(self._files, folder, definition)
+        self._files.sync_folder(folder.parent)
+
+    def delete_log(self, log_id: int) -> Path:
+        """Mark a log as deleted, durably; gives the folder that is to be removed."""
+        folder = self.log(log_id)
+        target = folder.with_name(folder.name + DELETED_SUFFIX)
+        self._files.rename(folder, target)
+        self._files.sync_folder(folder.parent)
+        return target
+
+    def _open_locked(self) -> None:
+        for name in _FOLDERS:
+            self._files.make_folder(self.path / name)
+        self._files.make_folder(self.log(STATE_LOG_ID))
+        self._files.sync_folder(self.path / "logs")
+        path = self.path / "store.json"
+        if self._files.exists(path):
+            self.definition = self._read(path)
+        self._write(msgspec.structs.replace(self.definition, epoch=self.definition.epoch + 1))
+        self._files.sync_folder(self.path)
+
+    def _read(self, path: Path) -> StoreDefinition:
+        try:
+            definition = msgspec.json.decode(self._files.read_file(path), type=StoreDefinition)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ForeignFile(path) from error
+        if definition.format > STORE_FORMAT:
+            raise NewerFormat(path, definition.format, STORE_FORMAT)
+        return definition
+
+    def _write(self, definition: StoreDefinition) -> None:
+        self._files.replace_file(self.path / "store.json", msgspec.json.encode(definition))
+        self.definition = definition

@@ -1,0 +1,247 @@
+"""What was appended to a partition and is not on its way to the disk yet: entries gather into future chunks."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+
+from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published
+from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ENTRIES_MAX
+from headwater.errors import EntryTooLarge, StorageError
+from headwater.log.files import Buffer
+from headwater.log.settings import LogSettings
+from headwater.log.tracking import Publisher
+
+__all__ = ["Gathering", "Intake", "OnDone"]
+
+OnDone = Callable[[StorageError | None], None]
+"""Called once: with None when all is on disk, with the error when it never will be."""
+
+_BUFFER_BYTES_MIN = 4096
+_UNFILTERED = b""
+
+_LENGTHS = struct.Struct(">HII")
+
+
+class Gathering:
+    """Entries of one future chunk, in the buffer from which they will be written."""
+
+    __slots__ = (
+        "buffer",
+        "end",
+        "entries",
+        "filter_values",
+        "first_offset",
+        "publishers",
+        "records",
+        "waiting",
+    )
+
+    def __init__(self, first_offset: int, data_bytes: int) -> None:
+        self.first_offset = first_offset
+        self.buffer = bytearray(CHUNK_HEADER_BYTES + data_bytes)
+        self.end = CHUNK_HEADER_BYTES
+        self.entries = 0
+        self.records = 0
+        self.publishers: dict[bytes, int] = {}
+        self.filter_values: set[bytes] | None = None
+        """Those of its entries, the empty one for entries without; None while no entry has one."""
+        self.waiting: list[OnDone] = []
+
+    @property
+    def data_bytes(self) -> int:
+        """Bytes of entries so far."""
+        return self.end - CHUNK_HEADER_BYTES
+
+    def grow(self, data_bytes: int) -> None:
+        """Make room for this many bytes of entries in all."""
+        missing = CHUNK_HEADER_BYTES + data_bytes - len(self.buffer)
+        if missing > 0:
+            self.buffer.extend(bytes(missing))
+
+    def put(self, data: Buffer) -> None:
+        """Copy bytes behind those that are here; there must be room."""
+        end = self.end + len(data)
+        self.buffer[self.end : end] = data
+        self.end = end
+
+    def note_filter_values(self, values: list[bytes | None] | None) -> None:
+        """Entries with these filter values are being added."""
+        if self.filter_values is None:
+            if values is None:
+                return
+            self.filter_values = {_UNFILTERED} if self.entries else set()
+        self.filter_values.update(value or _UNFILTERED for value in values or (None,))
+
+
+class Intake:
+    """The gatherings of one partition, oldest first; the last one is still open."""
+
+    __slots__ = ("_complete", "_last_bytes", "_open", "_settings", "byte_count", "next_offset")
+
+    def __init__(self, settings: LogSettings) -> None:
+        self._settings = settings
+        self._complete: list[Gathering] = []
+        self._open: Gathering | None = None
+        self._last_bytes = 0
+        self.next_offset = 0
+        """The offset that the next record gets."""
+        self.byte_count = 0
+        """Bytes of entries that were not taken yet."""
+
+    def __bool__(self) -> bool:
+        return bool(self._complete) or (self._open is not None and self._open.entries > 0)
+
+    def add(
+        self, entries: Buffer, count: int, records: int, publisher: Publisher | None, sequence: int
+    ) -> None:
+        """Take ready entries into one gathering."""
+        size = len(entries)
+        if size > self._settings.chunk_data_bytes_max and (
+            count > 1 or size > self._settings.entry_bytes_max
+        ):
+            raise EntryTooLarge(size, self._settings.entry_bytes_max)
+        gathering = self._with_room(size, count)
+        gathering.note_filter_values(None)
+        gathering.put(entries)
+        self._took(gathering, size, count, records)
+        if publisher is not None:
+            publisher.sequence = gathering.publishers[publisher.reference] = sequence
+
+    def add_published(
+        self,
+        body: Buffer,
+        start: int,
+        end: int,
+        count: int,
+        publisher: Publisher | None,
+        ids: bytearray,
+        ids_start: int,
+        *,
+        filtered: bool,
+    ) -> int:
+        """Take messages of a Publish body, less duplicates; gives the position behind them.
+
+        A malformed message raises `MalformedFrame`; messages before it may have been taken.
+        """
+        if end - start > self._settings.chunk_data_bytes_max:
+            self._check_entry_sizes(body, start, end, count, filtered)
+        values = filter_values(body, start, end, count) if filtered else None
+        position = start
+        last = _last_sequence(publisher)
+        while True:
+            gathering = self._open or self._start(end - position)
+            position, taken, entries, records, behind, last = gather_published(
+                body,
+                position,
+                end,
+                count,
+                filtered,
+                last,
+                gathering.buffer,
+                gathering.end,
+                len(gathering.buffer),
+                ENTRIES_MAX - gathering.entries,
+                ids,
+                ids_start,
+            )
+            if entries:
+                gathering.note_filter_values(values)
+                self._took(gathering, behind - gathering.end, entries, records)
+                gathering.end = behind
+                if publisher is not None:
+                    publisher.sequence = gathering.publishers[publisher.reference] = last
+            count -= taken
+            if not count:
+                return position
+            ids_start += 8 * taken
+            self._make_room(gathering, end - position)
+
+    def wait(self, on_done: OnDone) -> bool:
+        """Call back when all that was taken so far is durable; False if nothing is here to wait for."""
+        gathering = self._open if self._open is not None and self._open.entries else None
+        if gathering is None and self._complete:
+            gathering = self._complete[-1]
+        if gathering is None:
+            return False
+        gathering.waiting.append(on_done)
+        return True
+
+    def take(self) -> list[Gathering]:
+        """All gatherings, which are then no longer here."""
+        taken, self._complete = self._complete, []
+        if self._open is not None and self._open.entries:
+            self._last_bytes = self._open.data_bytes
+            taken.append(self._open)
+        self._open = None
+        self.byte_count = 0
+        return taken
+
+    def _check_entry_sizes(self, body: Buffer, start: int, end: int, count: int, filtered: bool) -> None:
+        """Refuse a body with an entry that no chunk may hold, before any of it is taken."""
+        limit = self._settings.entry_bytes_max
+        position = start
+        for _ in range(count):
+            position += 8
+            if filtered and position + 2 <= end:
+                length = int.from_bytes(body[position : position + 2], "big", signed=True)
+                position += 2 + max(length, 0)
+            size = _entry_bytes(body, position, end)
+            if size > limit and position + size <= end:
+                raise EntryTooLarge(size, limit)
+            position += size
+
+    def _with_room(self, size: int, count: int) -> Gathering:
+        gathering = self._open
+        if gathering is not None and gathering.entries:
+            full = gathering.data_bytes + size > self._settings.chunk_data_bytes_max
+            if full or gathering.entries + count > ENTRIES_MAX:
+                self._close(gathering)
+                gathering = None
+        if gathering is None:
+            return self._start(size)
+        gathering.grow(gathering.data_bytes + size)
+        return gathering
+
+    def _start(self, size: int) -> Gathering:
+        # As large as the chunk before it became: under load a gathering then never moves, idle ones stay small.
+        size = max(size, self._last_bytes, _BUFFER_BYTES_MIN)
+        self._open = Gathering(self.next_offset, min(size, self._settings.chunk_data_bytes_max))
+        return self._open
+
+    def _close(self, gathering: Gathering) -> None:
+        self._last_bytes = gathering.data_bytes
+        self._complete.append(gathering)
+        self._open = None
+
+    def _make_room(self, gathering: Gathering, size: int) -> None:
+        """The next message found no room: a larger buffer, another chunk, or one of its own size."""
+        capacity = len(gathering.buffer) - CHUNK_HEADER_BYTES
+        capacity_max = self._settings.chunk_data_bytes_max
+        if capacity < capacity_max and gathering.entries < ENTRIES_MAX:
+            gathering.grow(min(max(2 * capacity, gathering.data_bytes + size), capacity_max))
+        elif gathering.entries:
+            self._close(gathering)
+        else:
+            gathering.grow(size)
+
+    def _took(self, gathering: Gathering, byte_count: int, entries: int, records: int) -> None:
+        self.byte_count += byte_count
+        gathering.entries += entries
+        gathering.records += records
+        self.next_offset += records
+
+
+def _last_sequence(publisher: Publisher | None) -> int:
+    if publisher is None:
+        return UNNAMED
+    return publisher.sequence if publisher.sequence >= 0 else NOTHING_PUBLISHED
+
+
+def _entry_bytes(body: Buffer, position: int, end: int) -> int:
+    """Bytes of the entry at a position, as far as its length can be read."""
+    if end - position < 11:
+        return 4
+    if body[position] < 0x80:
+        return 4 + int.from_bytes(body[position : position + 4], "big")
+    return 11 + int(_LENGTHS.unpack_from(body, position + 1)[2])

@@ -1,0 +1,95 @@
+"""A log: a name, its partitions and settings, and `log.json`, which says them on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from headwater.errors import ForeignFile, InvalidSettings, NewerFormat
+from headwater.log.files import Files
+from headwater.log.partition import Partition
+from headwater.log.settings import LogSettings
+
+__all__ = [
+    "LOG_FORMAT",
+    "Log",
+    "LogDefinition",
+    "LogKind",
+    "PartitionDefinition",
+    "read_definition",
+    "write_definition",
+]
+
+LOG_FORMAT = 1
+PARTITIONS_MAX = 1000
+NAME_BYTES_MAX = 255
+
+LogKind = Literal["stream", "super_stream"]
+
+
+class PartitionDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One partition: the name of its stream, and its routing key where the log has them."""
+
+    name: str
+    key: str = ""
+
+
+class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What `log.json` holds."""
+
+    format: int
+    id: int
+    vhost: str
+    name: str
+    kind: LogKind
+    partitions: tuple[PartitionDefinition, ...]
+    settings: LogSettings
+
+    def __post_init__(self) -> None:
+        for name in (self.name, self.vhost, *(partition.name for partition in self.partitions)):
+            if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
+                raise InvalidSettings("name", f"{name!r} is not 1 to {NAME_BYTES_MAX} bytes long")
+        if not 1 <= len(self.partitions) <= PARTITIONS_MAX:
+            raise InvalidSettings(
+                "partitions", f"{len(self.partitions)} is not between 1 and {PARTITIONS_MAX}"
+            )
+        if self.kind == "stream" and len(self.partitions) != 1:
+            raise InvalidSettings("partitions", "a stream has one; make it a super stream")
+        if len({partition.name for partition in self.partitions}) != len(self.partitions):
+            raise InvalidSettings("partitions", "two have the same name")
+
+
+class Log:
+    """A log with its partitions, in order."""
+
+    __slots__ = ("definition", "folder", "partitions")
+
+    def __init__(self, definition: LogDefinition, folder: Path) -> None:
+        self.definition = definition
+        self.folder = folder
+        self.partitions: list[Partition] = []
+
+    @property
+    def name(self) -> str:
+        """As users say it."""
+        return self.definition.name
+
+
+def write_definition(files: Files, folder: Path, definition: LogDefinition) -> None:
+    """Make `log.json` say this, durably."""
+    files.replace_file(folder / "log.json", msgspec.json.format(msgspec.json.encode(definition)))
+
+
+def read_definition(files: Files, folder: Path) -> LogDefinition:
+    """What `log.json` says; raises `NewerFormat`, or `ForeignFile` if it is none of ours."""
+    path = folder / "log.json"
+    data = files.read_file(path)
+    try:
+        found = msgspec.json.decode(data, type=dict[str, object]).get("format")
+        if isinstance(found, int) and found > LOG_FORMAT:
+            raise NewerFormat(path, found, LOG_FORMAT)
+        return msgspec.json.decode(data, type=LogDefinition)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ForeignFile(path) from error

@@ -1,0 +1,481 @@
+"""One partition: what is appended gathers into chunks, is committed in order, and is remembered by offset.
+
+append ──> Intake ──> begin_commit ──> Commit (thread) ──> finish ──> confirms, index, tail
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from headwater.encoding.chunk import ChunkType
+from headwater.errors import LogBusy, OffsetBeyondEnd, PartitionDeleted, PartitionReadOnly, StorageError
+from headwater.log.chunk_writer import ChunkWriter
+from headwater.log.commit import Commit, PartitionId, SealedChunk
+from headwater.log.files import Buffer, Files
+from headwater.log.index import IndexEntry
+from headwater.log.index_cache import IndexCache
+from headwater.log.intake import Intake, OnDone
+from headwater.log.open_files import OpenFiles
+from headwater.log.recovery import Recovered
+from headwater.log.segment import Segment, segment_path
+from headwater.log.settings import LogSettings, StoreSettings
+from headwater.log.tracking import Tracking
+
+__all__ = ["Partition", "PartitionId", "PartitionOwner", "PartitionState"]
+
+_INDEX_BATCH_BYTES = 4096
+
+
+class PartitionState(enum.Enum):
+    """What a partition may do."""
+
+    OPEN = "open"
+    READ_ONLY = "read-only"
+    DAMAGED = "damaged"
+    DELETED = "deleted"
+
+
+class PartitionOwner(Protocol):
+    """What all partitions of a data folder share; `Store` is it."""
+
+    files: Files
+    open_files: OpenFiles
+    indexes: IndexCache
+    settings: StoreSettings
+    epoch: int
+    uncommitted_bytes: int
+
+    def mark_dirty(self, partition: Partition) -> None:
+        """Something waits to be committed."""
+
+    def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
+        """A chunk went into the partition's tail; bounds what all tails hold."""
+
+    def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
+        """These are no longer of the partition: take them off the disk."""
+
+
+class Partition:
+    """Appends, commits and the segments of one partition; all calls come from one thread."""
+
+    def __init__(
+        self, owner: PartitionOwner, id: PartitionId, name: str, folder: Path, settings: LogSettings
+    ) -> None:
+        self.owner = owner
+        self.id = id
+        self.name = name
+        self.folder = folder
+        self.settings = settings
+        self.state = PartitionState.OPEN
+        self.error: StorageError | None = None
+        """Why it takes no writes."""
+        self.segments: list[Segment] = []
+        self.intake = Intake(settings)
+        self.committed_offset = 0
+        """The end of what is durable: the first offset that consumers do not see yet."""
+        self.timestamp_ms_max = 0
+        self.synced_position = 0
+        """Bytes of the newest segment known durable."""
+        self.snapshot_position = 0
+        """Where the last snapshot of the newest segment lies."""
+        self.snapshot_stale = False
+        """Whether sequences or stored offsets changed since that snapshot."""
+        self.tracking = Tracking(owner.settings.tracking_entries_max, owner.settings.tracking_expiry_ms)
+        self.tail: deque[SealedChunk] = deque()
+        """The newest user chunks, in memory."""
+        self.in_flight: Commit | None = None
+        self.blocked = False
+        """Set while a journal that failed is put away: no position may be used again before that."""
+        self.on_committed: set[Callable[[], None]] = set()
+        """Called after each commit; consumers that wait at the end are here."""
+        self._truncations: list[tuple[int, OnDone]] = []
+        """Truncations at the end, which wait for a new segment."""
+        self._roll_due = False
+
+    # Appending
+
+    def append(
+        self,
+        entries: Buffer,
+        count: int,
+        records: int,
+        on_done: OnDone,
+        *,
+        reference: bytes | None = None,
+        sequence: int = 0,
+    ) -> None:
+        """Append ready entries of chunk data as one whole; `on_done` is called when they are durable or refused.
+
+        With a reference they are a duplicate, and not stored, unless the sequence is above its last one.
+        """
+        self._check_writable(len(entries))
+        publisher = None if reference is None else self.tracking.publisher(reference)
+        if publisher is None or sequence > publisher.sequence:
+            before = self.intake.byte_count
+            self.intake.add(entries, count, records, publisher, sequence)
+            self._taken_since(before)
+        self._wait(on_done)
+
+    def append_published(
+        self,
+        body: Buffer,
+        start: int,
+        end: int,
+        count: int,
+        reference: bytes | None,
+        ids: bytearray,
+        ids_start: int,
+        on_done: OnDone,
+        *,
+        filtered: bool = False,
+    ) -> int:
+        """Append `count` messages of a Publish body; gives the position behind them.
+
+        Their ids are written to `ids`, 8 bytes each. With a reference, ids up to its last sequence are duplicates:
+        confirmed like all others, but not before their originals, and not stored.
+        """
+        self._check_writable(end - start)
+        publisher = None if reference is None else self.tracking.publisher(reference)
+        before = self.intake.byte_count
+        try:
+            position = self.intake.add_published(
+                body, start, end, count, publisher, ids, ids_start, filtered=filtered
+            )
+        finally:
+            self._taken_since(before)
+        self._wait(on_done)
+        return position
+
+    def store_offset(self, reference: bytes, offset: int) -> None:
+        """Remember an offset under a reference; durable with the next commit."""
+        self._check_writable(0)
+        self.tracking.store_offset(reference, offset)
+        self.owner.mark_dirty(self)
+
+    def sequence(self, reference: bytes) -> int | None:
+        """The last publishing id of a reference that is on disk."""
+        return self.tracking.sequence(reference)
+
+    def stored_offset(self, reference: bytes) -> int | None:
+        """The offset stored last under a reference."""
+        return self.tracking.stored_offset(reference)
+
+    # What is here
+
+    @property
+    def read_only(self) -> bool:
+        """Whether writes are refused."""
+        return self.state is not PartitionState.OPEN
+
+    @property
+    def first_offset(self) -> int:
+        """The oldest offset that is kept."""
+        return self.segments[0].first_offset if self.segments else self.committed_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size for segment in self.segments)
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.intake.next_offset
+
+    @property
+    def uncommitted_bytes(self) -> int:
+        """Bytes of entries that were taken and are not durable yet."""
+        return self.intake.byte_count + (self.in_flight.byte_count if self.in_flight else 0)
+
+    @property
+    def has_room(self) -> bool:
+        """Whether an append would be taken now, as far as bounds of memory go."""
+        settings = self.owner.settings
+        return (
+            self.uncommitted_bytes < settings.partition_uncommitted_bytes_max
+            and self.owner.uncommitted_bytes < settings.uncommitted_bytes_max
+        )
+
+    def call_when_committed(self, call: Callable[[], None]) -> None:
+        """Call once, after the next commit."""
+
+        def once() -> None:
+            self.on_committed.discard(once)
+            call()
+
+        self.on_committed.add(once)
+
+    def newest_segment(self) -> Segment | None:
+        """The one that is written to; None before the first commit."""
+        return self.segments[-1] if self.segments else None
+
+    # Removing
+
+    def truncate(self, before_offset: int, on_done: OnDone) -> None:
+        """Remove the segments that hold only events before an offset; with the end as offset, all events.
+
+        Whole segments go, so up to a segment of events before the offset may stay, unless it is the end.
+        """
+        self._check_writable(0)
+        if before_offset > self.committed_offset:
+            raise OffsetBeyondEnd(self.name, before_offset, self.committed_offset)
+        newest = self.newest_segment()
+        if newest is not None and newest.first_offset < before_offset == self.committed_offset:
+            self._truncations.append((before_offset, on_done))
+            self.roll()
+        else:
+            self._remove_before(before_offset, on_done)
+
+    def roll(self) -> None:
+        """Go on in a new segment, so that the newest one can be removed."""
+        self._roll_due = True
+        self.owner.mark_dirty(self)
+
+    def remove_oldest(self, count: int, on_done: OnDone) -> None:
+        """Let the oldest segments go; the newest one never does."""
+        count = min(count, len(self.segments) - 1)
+        if count <= 0:
+            on_done(None)
+            return
+        removed, self.segments = self.segments[:count], self.segments[count:]
+        self.owner.remove_segments(self, removed, on_done)
+
+    def stop(self, error: StorageError, state: PartitionState) -> None:
+        """Take no more writes, and refuse what waits; what is in flight ends first."""
+        if self.state is not PartitionState.DELETED:
+            self.state = state
+            self.error = error
+        if self.in_flight is None:
+            self.refuse_gathered(error)
+
+    # Committing
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something waits to be committed."""
+        return bool(self.intake) or bool(self.tracking.unwritten) or self._roll_due
+
+    def begin_commit(self, now_ms: int, *, snapshot: bool = False) -> Commit | None:
+        """Seal what was gathered into a commit; None if there is nothing, or the partition cannot write now."""
+        if self.in_flight is not None or self.blocked or self.read_only or not (self.dirty or snapshot):
+            return None
+        writer = ChunkWriter(
+            self.owner.epoch, now_ms, max(self.timestamp_ms_max, now_ms), self.settings.filter_bytes
+        )
+        newest = self.newest_segment()
+        if newest is None or self._roll_due or newest.size >= self.settings.segment_bytes:
+            commit = self._begin_segment(writer)
+            snapshot = True
+        else:
+            commit = self._continue_segment(writer, newest)
+            snapshot = snapshot or self._snapshot_due(newest)
+        if snapshot:
+            writer.add_snapshot(self.committed_offset, *self.tracking.snapshot(now_ms))
+        self._seal(writer)
+        commit.buffers, commit.chunks, commit.end = writer.buffers, writer.chunks, writer.position
+        # A new segment is durable before older ones may go, in `memory` mode too.
+        commit.syncs = self.settings.durability == "disk" or commit.creates
+        self.in_flight = commit
+        self.owner.uncommitted_bytes += commit.byte_count
+        return commit
+
+    def finish(self, commit: Commit) -> None:
+        """Apply what became of the commit in flight."""
+        self.in_flight = None
+        self.owner.uncommitted_bytes -= commit.byte_count
+        self._give_back_descriptor(commit)
+        if commit.error is None:
+            self._committed(commit)
+        else:
+            self._take_back(commit, commit.error)
+        if self.error is not None:
+            self.refuse_gathered(self.error)
+        elif self.dirty:
+            self.owner.mark_dirty(self)
+
+    def refuse_gathered(self, error: StorageError) -> None:
+        """Refuse what was gathered; offsets and sequences are those on disk again."""
+        self.owner.uncommitted_bytes -= self.intake.byte_count
+        waiting = [on_done for gathering in self.intake.take() for on_done in gathering.waiting]
+        waiting += [on_done for _, on_done in self._truncations]
+        self._truncations = []
+        self._roll_due = False
+        self.intake.next_offset = self.committed_offset
+        self.tracking.roll_back()
+        for on_done in waiting:
+            on_done(error)
+
+    def take_over(self, recovered: Recovered) -> None:
+        """Go on where recovery says the disk ends."""
+        self.segments = recovered.segments
+        self.committed_offset = self.intake.next_offset = recovered.end_offset
+        self.timestamp_ms_max = recovered.timestamp_ms_max
+        self.synced_position = recovered.synced_position
+        self.snapshot_position = recovered.snapshot_position
+        self.snapshot_stale = recovered.snapshot_stale
+        if recovered.damage is not None:
+            self.state, self.error = PartitionState.DAMAGED, recovered.damage
+
+    def seal(self) -> None:
+        """Nothing is appended any more: let the index say so, if all is durable."""
+        newest = self.newest_segment()
+        if newest is None or self.read_only or newest.index.sealed:
+            return
+        if self.synced_position < newest.size:
+            fd = self.owner.open_files.acquire(newest.path, write=True)
+            try:
+                self.owner.files.sync(fd)
+            except OSError:
+                return
+            finally:
+                self.owner.open_files.release(newest.path)
+        newest.seal_index(self.owner.files, 0 if self.snapshot_stale else self.snapshot_position)
+
+    def _begin_segment(self, writer: ChunkWriter) -> Commit:
+        first = self.committed_offset
+        salt = writer.start_segment(self.id.log_id, self.id.number, first)
+        commit = Commit(
+            self.owner.files, self.id, Segment(segment_path(self.folder, first), first, 0, salt), self.finish
+        )
+        commit.creates = True
+        newest = self.newest_segment()
+        commit.previous = None if newest is None else newest.path
+        return commit
+
+    def _continue_segment(self, writer: ChunkWriter, newest: Segment) -> Commit:
+        commit = Commit(self.owner.files, self.id, newest, self.finish)
+        commit.fd = self.owner.open_files.acquire(newest.path, write=True)
+        writer.continue_segment(newest.size, newest.salt, self.synced_position)
+        if len(newest.index.pending) >= _INDEX_BATCH_BYTES:
+            commit.index_bytes = bytes(newest.index.pending)
+            commit.index_position = newest.index.written_bytes
+        return commit
+
+    def _snapshot_due(self, newest: Segment) -> bool:
+        return (
+            newest.size - self.snapshot_position >= self.settings.snapshot_interval_bytes
+            or self.tracking.crowded
+        )
+
+    def _seal(self, writer: ChunkWriter) -> None:
+        self.owner.uncommitted_bytes -= self.intake.byte_count
+        gathered = self.intake.take()
+        offsets, self.tracking.unwritten = self.tracking.unwritten, {}
+        for gathering in gathered:
+            writer.add_gathered(gathering, offsets)
+            offsets = {}
+        if offsets:
+            writer.add_delta(self.committed_offset, offsets)
+
+    def _give_back_descriptor(self, commit: Commit) -> None:
+        if commit.fd >= 0:
+            path = commit.segment.path
+            if commit.creates:
+                self.owner.open_files.adopt(path, commit.fd)
+            self.owner.open_files.release(path)
+
+    def _committed(self, commit: Commit) -> None:
+        segment = commit.segment
+        if commit.creates:
+            self._add_segment(segment)
+        segment.size = commit.end
+        segment.index.mark_written(len(commit.index_bytes))
+        if self.settings.durability == "disk" or commit.creates:
+            self.synced_position = commit.end
+        for chunk in commit.chunks:
+            self._note_chunk(segment, chunk)
+        self._finish_truncations()
+        for on_done in commit.all_waiting():
+            on_done(None)
+        for call in list(self.on_committed):
+            call()
+
+    def _add_segment(self, segment: Segment) -> None:
+        newest = self.newest_segment()
+        if newest is not None:
+            newest.seal_index(self.owner.files, 0 if self.snapshot_stale else self.snapshot_position)
+        self.segments.append(segment)
+        self.synced_position = 0
+        self._roll_due = False
+
+    def _note_chunk(self, segment: Segment, chunk: SealedChunk) -> None:
+        segment.index.append(
+            IndexEntry(
+                chunk.first_offset, chunk.timestamp_ms_max, self.owner.epoch, chunk.position, chunk.type
+            )
+        )
+        self.timestamp_ms_max = chunk.timestamp_ms_max
+        self.committed_offset = chunk.first_offset + chunk.records
+        if chunk.publishers or chunk.offsets:
+            self.tracking.committed(chunk.publishers, chunk.offsets, chunk.timestamp_ms_max)
+            self.snapshot_stale = True
+        if chunk.records:
+            self.tail.append(chunk)
+            self.owner.keep_in_tail(self, chunk)
+        elif chunk.type == ChunkType.SNAPSHOT:
+            self.snapshot_position = chunk.position
+            self.snapshot_stale = False
+
+    def _take_back(self, commit: Commit, error: StorageError) -> None:
+        """Nothing of the commit, and nothing behind it, was stored."""
+        if self.error is None and (commit.sync_failed or not self._cut_back(commit)):
+            self.state, self.error = PartitionState.READ_ONLY, error
+        self.tracking.give_back(chunk.offsets for chunk in commit.chunks)
+        waiting = commit.all_waiting()
+        self.refuse_gathered(error)
+        for on_done in waiting:
+            on_done(error)
+
+    def _cut_back(self, commit: Commit) -> bool:
+        """Remove what a failed write left; whether that could be done."""
+        files, segment = self.owner.files, commit.segment
+        try:
+            if commit.creates:
+                self.owner.open_files.forget(segment.path)
+                if files.exists(segment.path):
+                    files.remove(segment.path)
+            else:
+                fd = self.owner.open_files.acquire(segment.path, write=True)
+                try:
+                    files.truncate(fd, segment.size)
+                    files.sync(fd)  # else a crash could bring the old bytes back behind new ones
+                finally:
+                    self.owner.open_files.release(segment.path)
+        except (OSError, StorageError):
+            return False
+        return True
+
+    def _finish_truncations(self) -> None:
+        truncations, self._truncations = self._truncations, []
+        for before_offset, on_done in truncations:
+            self._remove_before(before_offset, on_done)
+
+    def _remove_before(self, before_offset: int, on_done: OnDone) -> None:
+        count = sum(1 for newer in self.segments[1:] if newer.first_offset <= before_offset)
+        self.remove_oldest(count, on_done)
+
+    def _check_writable(self, byte_count: int) -> None:
+        if self.error is not None:
+            if self.state is PartitionState.DELETED:
+                raise PartitionDeleted(self.name)
+            raise PartitionReadOnly(self.name, str(self.error))
+        if byte_count and not self.has_room:
+            raise LogBusy(self.uncommitted_bytes, self.owner.settings.partition_uncommitted_bytes_max)
+
+    def _wait(self, on_done: OnDone) -> None:
+        """Call back when all that was appended so far is durable."""
+        if self.intake.wait(on_done):
+            return
+        if self.in_flight is None:
+            on_done(None)
+        else:
+            self.in_flight.waiting.append(on_done)
+
+    def _taken_since(self, before: int) -> None:
+        self.owner.uncommitted_bytes += self.intake.byte_count - before
+        if self.intake:
+            self.owner.mark_dirty(self)

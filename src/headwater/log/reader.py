@@ -1,0 +1,224 @@
+"""Reading a partition forward: the newest chunks from memory, the others from disk into one reused buffer."""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator
+from typing import Self
+
+import msgspec
+
+from headwater.encoding._kernel import SCAN_FIELDS, scan_chunks
+from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header
+from headwater.errors import LogCorrupt, MalformedChunk
+from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time
+from headwater.log.partition import Partition, PartitionState
+from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
+
+__all__ = ["ChunkView", "Reader", "Run", "find_timestamp", "locate"]
+
+READ_BYTES = 256 * 1024
+_CHUNKS_MAX = 1024
+
+
+class ChunkView(msgspec.Struct, frozen=True, gc=False):
+    """Where one user chunk lies in the buffer of a run."""
+
+    start: int
+    data_end: int
+    entries: int
+    records: int
+    first_offset: int
+
+    @property
+    def data_start(self) -> int:
+        """Where its entries begin."""
+        return self.start + CHUNK_HEADER_BYTES
+
+
+class Run:
+    """Consecutive chunks in one buffer, which is used again by the next read.
+
+    `fields` holds `SCAN_FIELDS` integers for each chunk: start, bytes of header and data (as Deliver sends them), bytes
+    in all, type, records, first offset. Chunks that are no user chunks take part, and have no records.
+    """
+
+    __slots__ = ("buffer", "count", "fields")
+
+    def __init__(self, buffer: memoryview, fields: array[int], count: int) -> None:
+        self.buffer = buffer
+        self.fields = fields
+        self.count = count
+
+    @property
+    def chunks(self) -> Iterator[ChunkView]:
+        """The user chunks."""
+        for at in range(0, SCAN_FIELDS * self.count, SCAN_FIELDS):
+            start, deliver_bytes, _, type_, records, first_offset = self.fields[at : at + SCAN_FIELDS]
+            if type_ == ChunkType.USER:
+                entries = int.from_bytes(self.buffer[start + 2 : start + 4], "big")
+                yield ChunkView(start, start + deliver_bytes, entries, records, first_offset)
+
+    @property
+    def deliveries(self) -> Iterator[memoryview]:
+        """Header and data of each user chunk, as the stream protocol's Deliver carries them."""
+        for chunk in self.chunks:
+            yield self.buffer[chunk.start : chunk.data_end]
+
+
+class Reader:
+    """Reads one partition from an offset on, chunk by whole chunk; the first one may begin before the offset.
+
+    What was removed meanwhile is passed over: `offset` tells where the reader really stands.
+    """
+
+    def __init__(
+        self, partition: Partition, offset: int, *, buffer: bytearray | None = None, verify: bool = False
+    ) -> None:
+        self._partition = partition
+        self._buffer = bytearray(READ_BYTES) if buffer is None else buffer
+        self._fields = array("q", bytes(8 * SCAN_FIELDS * _CHUNKS_MAX))
+        self._verify = verify
+        self._segment: Segment | None = None
+        self._fd = -1
+        self._position = 0
+        self._chunk_offset = 0
+        """The first offset that the chunk at the position must have."""
+        self.offset = offset
+        """Of the next record to be read."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give the file back; a reader that waits at the end holds none."""
+        if self._segment is not None:
+            self._partition.owner.open_files.release(self._segment.path)
+            self._segment = None
+
+    def read(self, *, wait: bool = True) -> Run | None:
+        """The next chunks, or None at the end of what is committed.
+
+        With `wait=False` a page that is not in memory raises `BlockingIOError`: then read on a thread.
+        """
+        partition = self._partition
+        self.offset = max(self.offset, partition.first_offset)
+        if self.offset >= partition.committed_offset:
+            self.close()
+            if partition.state is PartitionState.DAMAGED and partition.error is not None:
+                raise partition.error
+            return None
+        return self._read_tail() or self._read_disk(wait)
+
+    def _read_tail(self) -> Run | None:
+        tail = self._partition.tail
+        if not tail or self.offset < tail[0].first_offset:
+            return None
+        self.close()
+        number = bisect_right(tail, self.offset, key=lambda chunk: chunk.first_offset) - 1
+        chunk = tail[number]
+        size = len(chunk.deliver)
+        fields = array("q", (0, size, size, chunk.type, chunk.records, chunk.first_offset))
+        self.offset = chunk.first_offset + chunk.records
+        return Run(chunk.deliver, fields, 1)
+
+    def _read_disk(self, wait: bool) -> Run:
+        """Read until there is a user chunk, which there is, as the offset is committed."""
+        while True:
+            segment = self._segment or self._open()
+            if self._position >= segment.size:
+                self._open_next(segment)
+                continue
+            view = memoryview(self._buffer)[: segment.size - self._position]
+            size = self._partition.owner.files.read_into(self._fd, view, self._position, wait=wait)
+            count, consumed, offset, damaged = scan_chunks(view, 0, size, self._chunk_offset, self._fields)
+            if not count:
+                self._need_more(view, size, damaged, wait)
+                continue
+            if self._verify:
+                self._check(view, count)
+            self._position += consumed
+            self._chunk_offset = offset
+            if offset > self.offset:
+                self.offset = offset
+                return Run(view, self._fields, count)
+
+    def _open(self) -> Segment:
+        segment, self._position, self._chunk_offset = locate(self._partition, self.offset)
+        return self._hold(segment)
+
+    def _open_next(self, segment: Segment) -> None:
+        """Go on at the start of the segment behind one that was read to its end."""
+        self.close()
+        following = [other for other in self._partition.segments if other.first_offset > segment.first_offset]
+        if not following or following[0].first_offset != self._chunk_offset:
+            raise self._damage(segment, segment.size, f"no segment goes on at offset {self._chunk_offset}")
+        self._position = SEGMENT_HEADER_BYTES
+        self._hold(following[0])
+
+    def _hold(self, segment: Segment) -> Segment:
+        self._fd = self._partition.owner.open_files.acquire(segment.path)
+        self._segment = segment
+        return segment
+
+    def _need_more(self, view: memoryview, size: int, damaged: bool, wait: bool) -> None:
+        """No whole chunk was read: a larger buffer, a read that waits, or an error is due."""
+        assert self._segment is not None
+        if damaged:
+            raise self._damage(self._segment, self._position, "the header of a chunk is broken")
+        if size < len(view):
+            if not wait:
+                raise BlockingIOError
+            raise self._damage(self._segment, self._position, "the file is shorter than it was")
+        if self._position + size >= self._segment.size:
+            raise self._damage(self._segment, self._position, "a chunk reaches beyond the end of its segment")
+        self._buffer = bytearray(max(read_header(view, 0).total_bytes, 2 * CHUNK_HEADER_BYTES))
+
+    def _check(self, view: memoryview, count: int) -> None:
+        assert self._segment is not None
+        for at in range(0, SCAN_FIELDS * count, SCAN_FIELDS):
+            start = self._fields[at]
+            try:
+                check_data(view, start, read_header(view, start))
+            except MalformedChunk as error:
+                raise self._damage(self._segment, self._position + start, error.reason) from error
+
+    def _damage(self, segment: Segment, position: int, reason: str) -> LogCorrupt:
+        error = LogCorrupt(segment.path, position, reason)
+        self._partition.stop(error, PartitionState.DAMAGED)
+        self.close()
+        return error
+
+
+def locate(partition: Partition, offset: int) -> tuple[Segment, int, int]:
+    """Segment, position and first offset of the chunk that holds a committed offset."""
+    segments = partition.segments
+    number = bisect_right(segments, offset, key=lambda segment: segment.first_offset) - 1
+    segment = segments[max(number, 0)]
+    entries = partition.owner.indexes.entries(segment)
+    found = find_offset(entries, offset)
+    if found is None:
+        return segment, SEGMENT_HEADER_BYTES, segment.first_offset
+    entry = entry_at(entries, found)
+    return segment, entry.position, entry.first_offset
+
+
+def find_timestamp(partition: Partition, timestamp_ms: int) -> int:
+    """The first offset of the first chunk at which time, which never falls, has reached a time; the end if none has."""
+    entries_of = partition.owner.indexes.entries
+
+    def last_time(segment: Segment) -> int:
+        entries = entries_of(segment)
+        return entry_at(entries, len(entries) // INDEX_ENTRY_BYTES - 1).timestamp_ms_max if entries else 0
+
+    number = bisect_left(partition.segments, timestamp_ms, key=last_time)
+    for segment in partition.segments[number : number + 1]:
+        entries = entries_of(segment)
+        found = find_time(entries, timestamp_ms)
+        if found is not None:
+            return entry_at(entries, found).first_offset
+    return partition.committed_offset

@@ -1,0 +1,108 @@
+"""Taking old segments off the disk: which ones, and how, so that a crash leaves no gap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headwater.errors import StorageError, SyncFailed
+from headwater.log.files import Files
+from headwater.log.index import INDEX_ENTRY_BYTES, entry_at
+from headwater.log.intake import OnDone
+from headwater.log.partition import Partition
+from headwater.log.segment import INDEX_SUFFIX, REMOVED_SUFFIX
+
+__all__ = ["Removal", "TreeRemoval", "enforce_retention"]
+
+
+class Removal:
+    """Segments of one partition on their way out: renamed, the folder synced, the answer given, then unlinked."""
+
+    def __init__(self, files: Files, folder: Path, paths: Sequence[Path], on_done: OnDone) -> None:
+        self._files = files
+        self._folder = folder
+        self._paths = paths
+        self._on_done = on_done
+        self._error: StorageError | None = None
+
+    def run(self) -> None:
+        """Rename oldest first; on a thread. Opening removes all that is older than a removed one."""
+        removed = []
+        try:
+            for path in self._paths:
+                target = path.with_name(path.name + REMOVED_SUFFIX)
+                self._files.rename(path, target)
+                removed.append(target)
+            self._files.sync_folder(self._folder)
+        except FileNotFoundError:
+            return  # the log was deleted meanwhile, and all of it goes
+        except OSError:
+            self._error = SyncFailed(self._folder)
+            return
+        self._unlink(removed)
+
+    def apply(self) -> None:
+        """Give the answer."""
+        self._on_done(self._error)
+
+    def _unlink(self, removed: list[Path]) -> None:
+        # Opening finishes what fails here.
+        try:
+            for path in removed:
+                self._files.remove(path)
+            for path in self._paths:
+                index = path.with_suffix(INDEX_SUFFIX)
+                if self._files.exists(index):
+                    self._files.remove(index)
+        except OSError:
+            return
+
+
+class TreeRemoval:
+    """The folder of a deleted log, under the name that says so."""
+
+    def __init__(self, files: Files, folder: Path) -> None:
+        self._files = files
+        self._folder = folder
+
+    def run(self) -> None:
+        """Unlink; on a thread. Opening finishes what fails here."""
+        try:
+            self._files.remove_tree(self._folder)
+        except OSError:
+            return
+
+    def apply(self) -> None:
+        """Nobody waits for it."""
+
+
+def enforce_retention(partition: Partition, now_ms: int) -> None:
+    """Let the segments go that are too old or too many; a newest one that is all too old first gets a successor."""
+    settings = partition.settings
+    if partition.read_only or not partition.segments:
+        return
+    count = 0
+    if settings.max_bytes is not None:
+        size = partition.size_bytes
+        for segment in partition.segments[:-1]:
+            if size <= settings.max_bytes:
+                break
+            size -= segment.size
+            count += 1
+    if settings.max_age_ms is not None:
+        before_ms = now_ms - settings.max_age_ms
+        while count < len(partition.segments) - 1 and _last_time(partition, count) < before_ms:
+            count += 1
+        newest = partition.segments[-1]
+        if partition.committed_offset > newest.first_offset and partition.timestamp_ms_max < before_ms:
+            partition.roll()
+    partition.remove_oldest(count, _ignore)
+
+
+def _last_time(partition: Partition, number: int) -> int:
+    entries = partition.owner.indexes.entries(partition.segments[number])
+    return entry_at(entries, len(entries) // INDEX_ENTRY_BYTES - 1).timestamp_ms_max if entries else 0
+
+
+def _ignore(error: StorageError | None) -> None:
+    """A removal that failed is tried again at the next opening."""

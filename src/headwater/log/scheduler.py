@@ -1,0 +1,167 @@
+"""Which partitions are committed when: each file synced by itself, or through the journal where there are many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from headwater.errors import StorageError
+from headwater.log.commit import Commit, Committer, Job
+from headwater.log.files import Files, storage_error
+from headwater.log.journal import Checkpoint, Journal, JournalRound
+from headwater.log.partition import Partition, PartitionState
+from headwater.log.settings import StoreSettings
+
+__all__ = ["CommitScheduler"]
+
+
+class CommitScheduler:
+    """Takes what partitions gathered to the committer, and what became of it back to them."""
+
+    def __init__(
+        self,
+        files: Files,
+        journals: Path,
+        committer: Committer,
+        settings: StoreSettings,
+        clock: Callable[[], int],
+    ) -> None:
+        self._files = files
+        self._journals = journals
+        self._committer = committer
+        self._settings = settings
+        self._clock = clock
+        self._dirty: dict[Partition, None] = {}
+        self._jobs = 0
+        self._direct = 0
+        self._round: JournalRound | None = None
+        self._journal: Journal | None = None
+        self._blocked: dict[Journal, list[Partition]] = {}
+        self._partition_of_segment: dict[Path, Partition] = {}
+        self._unsyncable: set[Path] = set()
+        """Segments of which a sync failed: a later one that succeeds proves nothing."""
+        self.next_journal_number = 1
+
+    @property
+    def under_way(self) -> bool:
+        """Whether a job is out."""
+        return self._jobs > 0
+
+    def mark_dirty(self, partition: Partition) -> None:
+        """The partition has something to commit at the next `dispatch`."""
+        self._dirty[partition] = None
+
+    def submit(self, job: Job) -> None:
+        """Hand out a job."""
+        self._jobs += 1
+        self._committer.submit(job)
+
+    def dispatch(self) -> None:
+        """Begin commits for the partitions that are dirty and not committing already."""
+        ready = [
+            partition for partition in self._dirty if partition.in_flight is None and not partition.blocked
+        ]
+        alone = [partition for partition in ready if partition.settings.durability == "memory"]
+        synced = [partition for partition in ready if partition.settings.durability == "disk"]
+        if len(synced) + self._direct <= self._settings.direct_files_max:
+            alone += synced
+            synced = []
+        # A partition whose commit is in flight marks itself again when it is back.
+        self._dirty = {} if self._round is None else dict.fromkeys(synced)
+        for partition in alone:
+            commit = self._begin(partition)
+            if commit is not None:
+                self._direct += 1
+                self.submit(commit)
+        if synced and self._round is None:
+            self._begin_round(synced)
+
+    def collect(self) -> bool:
+        """Apply jobs that are done; whether there were any."""
+        jobs = self._committer.collect()
+        for job in jobs:
+            self._jobs -= 1
+            if isinstance(job, Commit):
+                self._direct -= 1
+                if job.sync_failed:
+                    self._unsyncable.add(job.segment.path)
+            job.apply()
+        return bool(jobs)
+
+    def flush(self) -> None:
+        """Commit all that was gathered, and wait for it."""
+        self.dispatch()
+        while self._jobs:
+            self._committer.wait()
+            self.collect()
+            self.dispatch()
+
+    def close_journal(self) -> None:
+        """Put the journal away; `flush` waits for it."""
+        if self._journal is not None and self._round is None:
+            journal, self._journal = self._journal, None
+            self.submit(Checkpoint(self._files, journal, self._unsyncable, self._checkpointed))
+
+    def close(self) -> None:
+        """Give the journal's descriptor back."""
+        if self._journal is not None:
+            self._journal.close()
+
+    def snapshot(self, partition: Partition) -> None:
+        """Commit a snapshot of a partition that has nothing else to commit."""
+        commit = self._begin(partition, snapshot=True)
+        if commit is not None:
+            self._direct += 1
+            self.submit(commit)
+
+    def _begin(self, partition: Partition, *, snapshot: bool = False) -> Commit | None:
+        try:
+            return partition.begin_commit(self._clock(), snapshot=snapshot)
+        except StorageError as error:
+            partition.refuse_gathered(error)
+        except OSError as error:
+            partition.refuse_gathered(storage_error(error.errno or 0, partition.folder))
+        return None
+
+    def _begin_round(self, partitions: list[Partition]) -> None:
+        commits = []
+        for partition in partitions:
+            commit = self._begin(partition)
+            if commit is not None:
+                commits.append(commit)
+                self._partition_of_segment[commit.segment.path] = partition
+        if not commits:
+            return
+        if self._journal is None:
+            self._journal = Journal(self._files, self._journals, self.next_journal_number)
+            self.next_journal_number += 1
+        self._round = JournalRound(self._journal, commits, self._round_done)
+        self.submit(self._round)
+
+    def _round_done(self, round_: JournalRound) -> None:
+        self._round = None
+        journal = round_.journal
+        if journal.failed:
+            # Its records must not come back over what is written next at the same positions.
+            blocked = [self._partition_of_segment[commit.segment.path] for commit in round_.commits]
+            for partition in blocked:
+                partition.blocked = True
+            self._blocked[journal] = blocked
+        if journal.failed or journal.position >= self._settings.journal_bytes_max:
+            self.close_journal()
+
+    def _checkpointed(self, checkpoint: Checkpoint) -> None:
+        blocked = self._blocked.pop(checkpoint.journal, [])
+        for path in checkpoint.journal.segments:
+            partition = self._partition_of_segment.get(path)
+            if partition is not None and path in checkpoint.failed:
+                partition.stop(checkpoint.failed[path], PartitionState.READ_ONLY)
+        for partition in blocked:
+            partition.blocked = False
+            if checkpoint.error is not None or checkpoint.failed:
+                error = checkpoint.error or next(iter(checkpoint.failed.values()))
+                partition.stop(error, PartitionState.READ_ONLY)
+            elif partition.dirty:
+                self.mark_dirty(partition)
+        if self._journal is None and self._round is None:
+            self._partition_of_segment.clear()

@@ -1,0 +1,95 @@
+"""Settings of a data folder and of a log; every bound of the storage engine has its name here."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from headwater.errors import InvalidSettings
+
+__all__ = ["CHUNK_DATA_BYTES_MAX", "FRAME_BYTES_MAX", "Durability", "LogSettings", "StoreSettings"]
+
+KIB = 1024
+MIB = 1024 * KIB
+
+FRAME_BYTES_MAX = MIB
+"""The largest frame of the stream protocol that carries a chunk."""
+
+CHUNK_DATA_BYTES_MAX = FRAME_BYTES_MAX - 48 - 17
+"""What is left of a frame for data: less the chunk header and the longest Deliver header."""
+
+Durability = Literal["disk", "memory"]
+
+_SEGMENT_BYTES_LIMIT = 2 * 1024 * MIB
+
+
+class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one log keeps its events."""
+
+    durability: Durability = "disk"
+    """`disk`: confirmed after fdatasync. `memory`: after the write."""
+    segment_bytes: int = 256 * MIB
+    """A segment that has reached this length is followed by a new one."""
+    snapshot_interval_bytes: int = 16 * MIB
+    """How much of a segment recovery reads at most, next to what was being written."""
+    chunk_data_bytes_max: int = CHUNK_DATA_BYTES_MAX
+    """A gathering beyond this is split into several chunks."""
+    entry_bytes_max: int = CHUNK_DATA_BYTES_MAX
+    """A larger entry is refused."""
+    filter_bytes: int = 16
+    """Size of the bloom filter of a chunk that has filter values."""
+    max_age_ms: int | None = None
+    """Segments whose youngest event is older are removed."""
+    max_bytes: int | None = None
+    """The oldest segments are removed while the partition is larger."""
+
+    def __post_init__(self) -> None:
+        _between("segment_bytes", self.segment_bytes, KIB, _SEGMENT_BYTES_LIMIT)
+        _between("snapshot_interval_bytes", self.snapshot_interval_bytes, KIB, _SEGMENT_BYTES_LIMIT)
+        _between("chunk_data_bytes_max", self.chunk_data_bytes_max, 64, CHUNK_DATA_BYTES_MAX)
+        _between("entry_bytes_max", self.entry_bytes_max, 64, 256 * MIB)
+        _between("filter_bytes", self.filter_bytes, 16, 255)
+        for name in ("max_age_ms", "max_bytes"):
+            value = getattr(self, name)
+            if value is not None:
+                _between(name, value, 1, 2**62)
+
+
+class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Bounds that all logs of a data folder share."""
+
+    commit_threads: int = 4
+    """Commits that are under way at once; each writes and syncs one file."""
+    direct_files_max: int = 8
+    """With more dirty partitions than this a commit goes through the journal."""
+    uncommitted_bytes_max: int = 64 * MIB
+    """Gathered and not yet on disk, in all; beyond it producers are made to wait."""
+    partition_uncommitted_bytes_max: int = 16 * MIB
+    """The same for one partition."""
+    tail_bytes_max: int = 32 * MIB
+    """Chunks kept in memory, newest first, for consumers at the end of their logs."""
+    index_bytes_max: int = 64 * MIB
+    """Loaded indexes, for look-ups by offset and time."""
+    open_files_max: int = 4096
+    """Data files held open between uses."""
+    journal_bytes_max: int = 64 * MIB
+    """A longer journal is closed, its segments are synced, and it is removed."""
+    tracking_entries_max: int = 65_535
+    """Publisher references, and stored offsets, that a partition remembers; the longest unused go first."""
+    tracking_expiry_ms: int = 30 * 24 * 3600 * 1000
+    """References unused for longer are forgotten."""
+    staging_bytes_max: int = 4 * 1024 * MIB
+    """Uploads of staged commits that may lie on disk."""
+    staging_expiry_ms: int = 24 * 3600 * 1000
+    """An upload that nobody committed is removed after this time."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            _between(name, getattr(self, name), 1, 2**62)
+        _between("commit_threads", self.commit_threads, 1, 64)
+
+
+def _between(name: str, value: int, low: int, high: int) -> None:
+    if not low <= value <= high:
+        raise InvalidSettings(name, f"{value} does not lie between {low} and {high}")

@@ -1,0 +1,238 @@
+"""The commits of staged uploads: one record in `$state` each, then appends that a crash cannot repeat or lose."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from headwater.errors import (
+    InvalidStagedCommit,
+    LogBusy,
+    MalformedChunk,
+    PartitionDeleted,
+    StorageError,
+    UnknownAttempt,
+    WriteFailed,
+)
+from headwater.log.commit import PartitionId
+from headwater.log.intake import OnDone
+from headwater.log.partition import Partition
+from headwater.log.staging import BATCH_MAX, StagedBlock, StagedCommit, Staging
+from headwater.log.state import StateStore
+
+__all__ = ["StagedCommits"]
+
+_KEY = b"staged/"
+_REFERENCE = b"staged/"
+_QUERY_BYTES_MAX = 200
+_BLOCKS_UNDER_WAY_MAX = 8
+
+
+class StagedCommits:
+    """Every query's last commit; a later batch waits for it."""
+
+    def __init__(
+        self,
+        state: StateStore,
+        staging: Staging,
+        partition_of: Callable[[PartitionId], Partition | None],
+        clock: Callable[[], int],
+    ) -> None:
+        self._state = state
+        self._staging = staging
+        self._partition_of = partition_of
+        self._clock = clock
+        self._under_way: dict[bytes, _Appending] = {}
+
+    def commit(self, query: str, batch: int, attempts: list[str], on_done: OnDone) -> None:
+        """Append what these attempts uploaded, exactly once for this query and batch, however often it is asked."""
+        key = _key(query)
+        if not 0 <= batch <= BATCH_MAX:
+            raise InvalidStagedCommit(f"batch {batch} is not between 0 and {BATCH_MAX}")
+        last = self._last(key)
+        if last is not None and (batch < last.batch or (batch == last.batch and last.state == "done")):
+            on_done(None)
+        elif last is not None and last.state == "pending":
+            if batch != last.batch:
+                raise InvalidStagedCommit(
+                    f"batch {last.batch} of {query!r} is not finished; commit it again first"
+                )
+            self._append(key, last, on_done)
+        else:
+            for attempt in attempts:
+                if not self._staging.is_sealed(attempt):
+                    raise UnknownAttempt(attempt)
+            self._begin(key, StagedCommit(batch, tuple(attempts), "pending", self._clock()), on_done)
+
+    def last_batch(self, query: str) -> StagedCommit | None:
+        """The last commit of a query, pending or done."""
+        return self._last(_key(query))
+
+    def resume(self, on_failure: Callable[[str, StorageError], None]) -> None:
+        """Finish what a crash interrupted."""
+        for key, value in list(self._state.items(_KEY)):
+            record = msgspec.json.decode(value, type=StagedCommit)
+            if record.state == "pending":
+                self._append(key, record, _reporter(key[len(_KEY) :].decode(), on_failure))
+
+    def expire(self, now_ms: int, expiry_ms: int) -> None:
+        """Forget uploads that nobody committed, and queries that ended long ago."""
+        needed: set[str] = set()
+        for key, value in list(self._state.items(_KEY)):
+            record = msgspec.json.decode(value, type=StagedCommit)
+            if record.state == "pending":
+                needed.update(record.attempts)
+            elif record.time_ms < now_ms - expiry_ms:
+                self._state.delete(key, lambda error: None)
+        self._staging.expire(now_ms, needed)
+
+    def _last(self, key: bytes) -> StagedCommit | None:
+        value = self._state.get(key)
+        return None if value is None else msgspec.json.decode(value, type=StagedCommit)
+
+    def _begin(self, key: bytes, record: StagedCommit, on_done: OnDone) -> None:
+        def recorded(error: StorageError | None) -> None:
+            if error is None:
+                self._append(key, record, on_done)
+            else:
+                on_done(error)
+
+        self._state.put(key, msgspec.json.encode(record), recorded)
+
+    def _append(self, key: bytes, record: StagedCommit, on_done: OnDone) -> None:
+        under_way = self._under_way.get(key)
+        if under_way is not None:
+            under_way.waiting.append(on_done)
+            return
+
+        def appended(error: StorageError | None) -> None:
+            if error is None:
+                self._finish(key, record, appending)
+            else:
+                del self._under_way[key]
+                appending.tell(error)
+
+        blocks = (block for attempt in record.attempts for block in self._staging.blocks(attempt))
+        reference = _REFERENCE + key[len(_KEY) :]
+        appending = _Appending(blocks, reference, record.batch << 32, self._partition_of, appended)
+        appending.waiting.append(on_done)
+        self._under_way[key] = appending
+        appending.go_on()
+
+    def _finish(self, key: bytes, record: StagedCommit, appending: _Appending) -> None:
+        def recorded(error: StorageError | None) -> None:
+            self._under_way.pop(key, None)
+            if error is None:
+                for attempt in record.attempts:
+                    self._staging.remove(attempt)
+            appending.tell(error)
+
+        done = StagedCommit(record.batch, (), "done", self._clock())
+        try:
+            self._state.put(key, msgspec.json.encode(done), recorded)
+        except StorageError as error:
+            recorded(error)
+
+
+class _Appending:
+    """Appends blocks in order, a few under way at once, and goes on as they become durable."""
+
+    def __init__(
+        self,
+        blocks: Iterator[StagedBlock],
+        reference: bytes,
+        first_sequence: int,
+        partition_of: Callable[[PartitionId], Partition | None],
+        finished: OnDone,
+    ) -> None:
+        self._blocks = blocks
+        self._next: StagedBlock | None = None
+        self._reference = reference
+        self._sequence = first_sequence
+        self._partition_of = partition_of
+        self._finished = finished
+        self._under_way = 0
+        self._ended = False
+        self._error: StorageError | None = None
+        self._waits_for_room = False
+        self.waiting: list[OnDone] = []
+
+    def go_on(self) -> None:
+        """Append as much as there is room for."""
+        while self._error is None and not self._ended and self._under_way < _BLOCKS_UNDER_WAY_MAX:
+            try:
+                block = self._next or next(self._blocks, None)
+                if block is None:
+                    self._ended = True
+                    break
+                self._next = block
+                if not self._append(block):
+                    return
+                self._next = None
+                self._sequence += 1
+            except OSError as error:
+                self._error = WriteFailed("staging", error.errno or 0)
+            except (StorageError, MalformedChunk) as error:
+                self._error = error
+        if not self._under_way and (self._ended or self._error is not None):
+            self._blocks = iter(())
+            finished, self._finished = self._finished, _ignore
+            finished(self._error)
+
+    def tell(self, error: StorageError | None) -> None:
+        """Answer all that wait for this commit."""
+        for on_done in self.waiting:
+            on_done(error)
+
+    def _append(self, block: StagedBlock) -> bool:
+        """Append one block; False if there is no room now, and the next commit of its partition goes on."""
+        partition = self._partition_of(block.partition)
+        if partition is None:
+            return True  # its log was deleted meanwhile
+        self._under_way += 1
+        try:
+            partition.append(
+                block.data,
+                block.entries,
+                block.records,
+                self._done,
+                reference=self._reference,
+                sequence=self._sequence,
+            )
+        except PartitionDeleted:
+            self._under_way -= 1
+        except LogBusy:
+            self._under_way -= 1
+            if not self._under_way:
+                partition.call_when_committed(self.go_on)
+            return False
+        except StorageError:
+            self._under_way -= 1
+            raise
+        return True
+
+    def _done(self, error: StorageError | None) -> None:
+        self._under_way -= 1
+        if error is not None and not isinstance(error, PartitionDeleted):
+            self._error = self._error or error
+        self.go_on()
+
+
+def _key(query: str) -> bytes:
+    encoded = query.encode()
+    if not 0 < len(encoded) <= _QUERY_BYTES_MAX:
+        raise InvalidStagedCommit(f"the id of a query has 1 to {_QUERY_BYTES_MAX} bytes, not {len(encoded)}")
+    return _KEY + encoded
+
+
+def _reporter(query: str, on_failure: Callable[[str, StorageError], None]) -> OnDone:
+    def done(error: StorageError | None) -> None:
+        if error is not None:
+            on_failure(query, error)
+
+    return done
+
+
+def _ignore(error: StorageError | None) -> None:
+    """It was told already."""

@@ -1,0 +1,276 @@
+"""Staged commit: attempts upload, one durable record names the winners, their bytes are appended exactly once.
+
+    staging file, header 24                  block, 28 and the data
+     0  8  magic "HDWTRSTG"                   0  4  CRC-32 of all that follows
+     8  2  format version                     4  8  log id
+    10  2  reserved, 0                       12  4  partition
+    12  8  time of creation, ms              16  4  entries
+    20  4  CRC-32 of bytes 0 to 19           20  4  records
+                                             24  4  byte count, then chunk data
+
+`<attempt>.upload` grows; sealed, synced and renamed it is `<attempt>.staged`, and only then can it win. A commit is a
+record in `$state`: pending while its blocks are appended, done afterwards. Blocks are appended under a publisher
+reference of the query's own, with batch and block number as sequence, so that recovery may append all of them again.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from isal.isal_zlib import crc32
+
+from headwater.errors import (
+    InvalidStagedCommit,
+    LogBusy,
+    MalformedChunk,
+    NewerFormat,
+    StorageError,
+    SyncFailed,
+    UnknownAttempt,
+)
+from headwater.log.commit import Job, PartitionId
+from headwater.log.files import Buffer, Files, storage_error
+from headwater.log.intake import OnDone
+from headwater.log.settings import StoreSettings
+
+__all__ = [
+    "BATCH_MAX",
+    "BLOCK_HEADER_BYTES",
+    "STAGED_SUFFIX",
+    "STAGING_HEADER_BYTES",
+    "StagedBlock",
+    "StagedCommit",
+    "Staging",
+    "decode_staging_header",
+    "encode_block",
+    "encode_staging_header",
+    "read_blocks",
+]
+
+STAGING_FORMAT = 1
+STAGING_HEADER_BYTES = 24
+BLOCK_HEADER_BYTES = 28
+STAGED_SUFFIX = ".staged"
+UPLOAD_SUFFIX = ".upload"
+BATCH_MAX = (1 << 31) - 1
+
+_MAGIC = b"HDWTRSTG"
+_HEADER = struct.Struct(">8sHHQ")
+_BLOCK = struct.Struct(">QIIII")
+_CRC = struct.Struct(">I")
+_ATTEMPT = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,199}")
+
+
+class StagedBlock(msgspec.Struct, frozen=True, gc=False):
+    """Entries for one partition, which go into it as one whole."""
+
+    partition: PartitionId
+    entries: int
+    records: int
+    data: bytes
+
+
+class StagedCommit(msgspec.Struct, frozen=True):
+    """The record of a query's last commit."""
+
+    batch: int
+    attempts: tuple[str, ...]
+    state: Literal["pending", "done"]
+    time_ms: int
+
+
+class _Seal:
+    """Syncs an upload and gives it its final name; on a thread."""
+
+    def __init__(self, files: Files, upload: Path, finished: Callable[[StorageError | None], None]) -> None:
+        self._files = files
+        self._upload = upload
+        self._finished = finished
+        self._error: StorageError | None = None
+
+    def run(self) -> None:
+        """Do it."""
+        try:
+            fd = self._files.open(self._upload, write=True)
+            try:
+                self._files.sync(fd)
+            finally:
+                self._files.close(fd)
+            self._files.rename(self._upload, self._upload.with_suffix(STAGED_SUFFIX))
+            self._files.sync_folder(self._upload.parent)
+        except OSError:
+            self._error = SyncFailed(self._upload)
+
+    def apply(self) -> None:
+        """Tell what came of it."""
+        self._finished(self._error)
+
+
+class Staging:
+    """The uploads of a data folder; which of them win is decided in `staged_commit.py`."""
+
+    def __init__(
+        self, files: Files, folder: Path, submit: Callable[[Job], None], settings: StoreSettings
+    ) -> None:
+        self._files = files
+        self._folder = folder
+        self._submit = submit
+        self._settings = settings
+        self._sizes: dict[str, int] = {}
+        """Bytes of each upload that is not sealed."""
+        self._sealed: dict[str, int] = {}
+
+    @property
+    def byte_count(self) -> int:
+        """Bytes of all uploads."""
+        return sum(self._sizes.values()) + sum(self._sealed.values())
+
+    def open(self) -> None:
+        """Find what was sealed; what was not is removed, as nobody was told that it is there."""
+        for name in self._files.names(self._folder):
+            path = self._folder / name
+            if name.endswith(STAGED_SUFFIX):
+                self._sealed[name.removesuffix(STAGED_SUFFIX)] = self._files.size_of(path)
+            elif name.endswith(UPLOAD_SUFFIX):
+                self._files.remove(path)
+
+    def upload(self, attempt: str, block: StagedBlock, now_ms: int) -> None:
+        """Add a block to an upload, which begins with its first one; nothing is durable before `seal`."""
+        path = self._path(attempt, UPLOAD_SUFFIX)
+        if attempt in self._sealed:
+            raise InvalidStagedCommit(f"attempt {attempt!r} is sealed already")
+        size = self._sizes.get(attempt, 0)
+        data = b"" if size else encode_staging_header(now_ms)
+        data += encode_block(block)
+        if self.byte_count + len(data) > self._settings.staging_bytes_max:
+            raise LogBusy(self.byte_count, self._settings.staging_bytes_max)
+        try:
+            fd = self._files.open(path, write=True, create=not size)
+            try:
+                self._write(fd, size, data)
+            finally:
+                self._files.close(fd)
+        except OSError as error:
+            raise storage_error(error.errno or 0, path) from error
+        self._sizes[attempt] = size + len(data)
+
+    def seal(self, attempt: str, on_done: OnDone) -> None:
+        """The upload is complete: `on_done` tells when it is durable. An attempt without blocks is sealed as it is."""
+        if attempt in self._sealed:
+            on_done(None)
+            return
+        if attempt not in self._sizes:
+            raise UnknownAttempt(attempt)
+
+        def finished(error: StorageError | None) -> None:
+            size = self._sizes.pop(attempt, 0)
+            if error is None:
+                self._sealed[attempt] = size
+            on_done(error)
+
+        self._submit(_Seal(self._files, self._path(attempt, UPLOAD_SUFFIX), finished))
+
+    def is_sealed(self, attempt: str) -> bool:
+        """Whether an attempt can win."""
+        return attempt in self._sealed
+
+    def blocks(self, attempt: str) -> Iterator[StagedBlock]:
+        """The blocks of a sealed upload, in order."""
+        path = self._path(attempt, STAGED_SUFFIX)
+        fd = self._files.open(path)
+        try:
+            yield from read_blocks(self._files, fd, path)
+        finally:
+            self._files.close(fd)
+
+    def remove(self, attempt: str) -> None:
+        """An upload is no longer needed; whether the removal is durable does not matter."""
+        self._sizes.pop(attempt, None)
+        self._sealed.pop(attempt, None)
+        for suffix in (UPLOAD_SUFFIX, STAGED_SUFFIX):
+            path = self._path(attempt, suffix)
+            if self._files.exists(path):
+                self._files.remove(path)
+
+    def expire(self, now_ms: int, needed: set[str]) -> None:
+        """Remove uploads that nobody committed in time."""
+        for attempt, suffix in [(a, STAGED_SUFFIX) for a in self._sealed] + [
+            (a, UPLOAD_SUFFIX) for a in self._sizes
+        ]:
+            if (
+                attempt not in needed
+                and self._created_ms(attempt, suffix) < now_ms - self._settings.staging_expiry_ms
+            ):
+                self.remove(attempt)
+
+    def _write(self, fd: int, size: int, data: bytes) -> None:
+        try:
+            self._files.write(fd, size, data)
+        except OSError:
+            self._files.truncate(fd, size)
+            raise
+
+    def _created_ms(self, attempt: str, suffix: str) -> int:
+        path = self._path(attempt, suffix)
+        try:
+            fd = self._files.open(path)
+            try:
+                return decode_staging_header(self._files.read(fd, 0, STAGING_HEADER_BYTES), path)
+            finally:
+                self._files.close(fd)
+        except (OSError, MalformedChunk):
+            return 0
+
+    def _path(self, attempt: str, suffix: str) -> Path:
+        if not _ATTEMPT.fullmatch(attempt):
+            raise InvalidStagedCommit(f"{attempt!r} is no name of an attempt: 1 to 200 of A-Z a-z 0-9 _ . -")
+        return self._folder / (attempt + suffix)
+
+
+def encode_staging_header(created_ms: int) -> bytes:
+    """The 24 bytes at the start."""
+    header = _HEADER.pack(_MAGIC, STAGING_FORMAT, 0, created_ms)
+    return header + _CRC.pack(crc32(header))
+
+
+def decode_staging_header(data: Buffer, path: Path) -> int:
+    """When the upload began; raises `MalformedChunk`, or `NewerFormat` for a later version."""
+    if len(data) < STAGING_HEADER_BYTES or data[:8] != _MAGIC:
+        raise MalformedChunk(0, "no header of a staging file")
+    if _CRC.unpack_from(data, _HEADER.size)[0] != crc32(data[: _HEADER.size]):
+        raise MalformedChunk(0, "CRC of the header of a staging file")
+    _, version, _, created_ms = _HEADER.unpack_from(data)
+    if version > STAGING_FORMAT:
+        raise NewerFormat(path, version, STAGING_FORMAT)
+    return int(created_ms)
+
+
+def encode_block(block: StagedBlock) -> bytes:
+    """Header and data of one block."""
+    id_ = block.partition
+    body = _BLOCK.pack(id_.log_id, id_.number, block.entries, block.records, len(block.data)) + block.data
+    return _CRC.pack(crc32(body)) + body
+
+
+def read_blocks(files: Files, fd: int, path: Path) -> Iterator[StagedBlock]:
+    """All blocks of a staging file; raises `MalformedChunk` at damage, for it was durable before it was sealed."""
+    size = files.size(fd)
+    decode_staging_header(files.read(fd, 0, STAGING_HEADER_BYTES), path)
+    position = STAGING_HEADER_BYTES
+    while position < size:
+        head = files.read(fd, position, BLOCK_HEADER_BYTES)
+        if len(head) < BLOCK_HEADER_BYTES:
+            raise MalformedChunk(position, "a staged block is cut off")
+        log_id, number, entries, records, byte_count = _BLOCK.unpack_from(head, _CRC.size)
+        if byte_count > size - position - BLOCK_HEADER_BYTES:
+            raise MalformedChunk(position, "a staged block is cut off")
+        data = files.read(fd, position + BLOCK_HEADER_BYTES, byte_count)
+        if _CRC.unpack_from(head)[0] != crc32(data, crc32(head[_CRC.size :])):
+            raise MalformedChunk(position, "CRC of a staged block")
+        yield StagedBlock(PartitionId(log_id, number), entries, records, data)
+        position += BLOCK_HEADER_BYTES + byte_count

@@ -1,0 +1,299 @@
+"""A data folder: its logs, the state that all of them share, and the commits that are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Self
+
+from headwater.errors import LogExists, PartitionDeleted, StorageError, UnknownLog
+from headwater.log.commit import Committer, PartitionId, SealedChunk, ThreadedCommitter
+from headwater.log.files import Files, storage_error
+from headwater.log.folder import STATE_LOG_ID, DataFolder
+from headwater.log.index_cache import IndexCache
+from headwater.log.intake import OnDone
+from headwater.log.journal import JournalRecord, replay_journals
+from headwater.log.log import LOG_FORMAT, Log, LogDefinition, LogKind, PartitionDefinition
+from headwater.log.open_files import OpenFiles
+from headwater.log.partition import Partition, PartitionState
+from headwater.log.recovery import load_index, recover_partition
+from headwater.log.retention import Removal, TreeRemoval, enforce_retention
+from headwater.log.scheduler import CommitScheduler
+from headwater.log.segment import Segment, segment_path
+from headwater.log.settings import LogSettings, StoreSettings
+from headwater.log.staged_commit import StagedCommits
+from headwater.log.staging import Staging
+from headwater.log.state import StateStore
+
+__all__ = ["Store", "wall_clock_ms"]
+
+
+_STATE_SETTINGS = LogSettings(segment_bytes=16 << 20)
+
+
+def wall_clock_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000
+
+
+class Store:
+    """Opens a data folder and serves its partitions; all calls come from one thread.
+
+    With a loop, what was appended during one of its turns is committed together, and confirms come by themselves.
+    Without one, `flush` does both.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: StoreSettings,
+        files: Files,
+        committer: Committer,
+        clock: Callable[[], int],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self.settings = settings
+        self.files = files
+        self.open_files = OpenFiles(files, settings.open_files_max)
+        self.indexes = IndexCache(settings.index_bytes_max, lambda segment: load_index(files, segment))
+        self.uncommitted_bytes = 0
+        self.epoch = 0
+        self.logs: dict[tuple[str, str], Log] = {}
+        """By vhost and name."""
+        self.damaged: list[str] = []
+        """What people should look at: corrupt partitions and journals."""
+        self.notices: list[str] = []
+        """What opening found and put right: tails that were cut, foreign files that were left alone."""
+        self._folder = DataFolder(files, folder)
+        self._clock = clock
+        self._loop = loop
+        self._committer = committer
+        self._scheduler = CommitScheduler(files, self._folder.journal, committer, settings, clock)
+        self._dispatch_due = False
+        self._partitions: dict[PartitionId, Partition] = {}
+        self._tail: deque[tuple[Partition, int]] = deque()
+        self._tail_bytes = 0
+        self.staging = Staging(files, self._folder.staging, self._scheduler.submit, settings)
+
+    @classmethod
+    def open(
+        cls,
+        folder: Path,
+        settings: StoreSettings | None = None,
+        *,
+        files: Files | None = None,
+        committer: Committer | None = None,
+        clock: Callable[[], int] = wall_clock_ms,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> Self:
+        """Open a data folder, made if it is missing, and recover what is in it; raises `StorageError` if it cannot."""
+        settings = settings or StoreSettings()
+        committer = committer or ThreadedCommitter(settings.commit_threads)
+        store = cls(folder, settings, files or Files(), committer, clock, loop)
+        try:
+            store._open()
+        except BaseException:
+            store.abandon()
+            raise
+        return store
+
+    def close(self) -> None:
+        """Commit what was appended, and leave the folder so that opening it again takes no recovery."""
+        self.flush()
+        for partition in self._partitions.values():
+            if partition.snapshot_stale and not partition.read_only:
+                self._scheduler.snapshot(partition)
+        self.flush()
+        self._scheduler.close_journal()
+        self.flush()
+        for partition in self._partitions.values():
+            partition.seal()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Give everything back without writing anything."""
+        if self._loop is not None and isinstance(self._committer, ThreadedCommitter):
+            self._loop.remove_reader(self._committer.event_fd)
+        self._committer.close()
+        self.open_files.close()
+        self._scheduler.close()
+        self._folder.close()
+
+    # Logs
+
+    def log(self, name: str, vhost: str = "/") -> Log:
+        """The log of this name."""
+        try:
+            return self.logs[vhost, name]
+        except KeyError:
+            raise UnknownLog(name) from None
+
+    @property
+    def partition_count(self) -> int:
+        """Partitions of all logs."""
+        return sum(len(log.partitions) for log in self.logs.values())
+
+    def create_log(
+        self,
+        name: str,
+        *,
+        vhost: str = "/",
+        kind: LogKind = "stream",
+        partitions: Sequence[PartitionDefinition] = (),
+        settings: LogSettings | None = None,
+    ) -> Log:
+        """Make a log; durable when this returns. Without partitions it gets one of its own name."""
+        definition = LogDefinition(
+            LOG_FORMAT,
+            self._folder.definition.next_log_id,
+            vhost,
+            name,
+            kind,
+            tuple(partitions) or (PartitionDefinition(name),),
+            settings or LogSettings(),
+        )
+        taken = {partition.name for log in self._logs_of(vhost) for partition in log.partitions}
+        taken |= {log.name for log in self._logs_of(vhost)}
+        for wanted in {name, *(partition.name for partition in definition.partitions)}:
+            if wanted in taken:
+                raise LogExists(wanted)
+        try:
+            self._folder.take_log_id()
+            self._folder.create_log(definition)
+        except OSError as error:
+            raise storage_error(error.errno or 0, self._folder.log(definition.id)) from error
+        return self._add_log(definition)
+
+    def delete_log(self, name: str, vhost: str = "/") -> None:
+        """Delete a log with its partitions; durable when this returns, the bytes go later."""
+        log = self.log(name, vhost)
+        try:
+            removed = self._folder.delete_log(log.definition.id)
+        except OSError as error:
+            raise storage_error(error.errno or 0, log.folder) from error
+        del self.logs[vhost, name]
+        for partition in log.partitions:
+            del self._partitions[partition.id]
+            partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
+            self._forget(partition.segments)
+            self._drop_tail(partition)
+        self._scheduler.submit(TreeRemoval(self.files, removed))
+
+    def enforce_retention(self) -> None:
+        """Let go what is too old or too much; call it every now and then, also while nobody writes."""
+        now_ms = self._clock()
+        for partition in list(self._partitions.values()):
+            enforce_retention(partition, now_ms)
+        self.staged.expire(now_ms, self.settings.tracking_expiry_ms)
+
+    # Commits
+
+    def dispatch(self) -> None:
+        """Begin to commit what was appended."""
+        self._dispatch_due = False
+        self._scheduler.dispatch()
+
+    def collect(self) -> bool:
+        """Apply commits that are done, and call those that wait for them; whether there were any."""
+        return self._scheduler.collect()
+
+    def flush(self) -> None:
+        """Commit all that was appended, and wait for it."""
+        self._scheduler.flush()
+
+    def mark_dirty(self, partition: Partition) -> None:
+        """Commit a partition at the end of this turn of the loop."""
+        self._scheduler.mark_dirty(partition)
+        if self._loop is not None and not self._dispatch_due:
+            self._dispatch_due = True
+            self._loop.call_soon(self.dispatch)
+
+    def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
+        """Count a chunk that went into a tail; the oldest chunks of all tails go when there are too many."""
+        size = len(chunk.deliver)
+        self._tail.append((partition, size))
+        self._tail_bytes += size
+        while self._tail_bytes > self.settings.tail_bytes_max:
+            oldest, size = self._tail.popleft()
+            self._tail_bytes -= size
+            if oldest.tail:
+                oldest.tail.popleft()
+
+    def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
+        """Take segments off the disk that are no longer a partition's."""
+        self._forget(removed)
+        paths = [segment.path for segment in removed]
+        self._scheduler.submit(Removal(self.files, partition.folder, paths, on_done))
+
+    # Opening
+
+    def _open(self) -> None:
+        self._folder.open()
+        self.epoch = self._folder.definition.epoch
+        try:
+            self._recover()
+        except OSError as error:
+            raise storage_error(error.errno or 0, Path(error.filename or self._folder.path)) from error
+        if self._loop is not None and isinstance(self._committer, ThreadedCommitter):
+            self._loop.add_reader(self._committer.event_fd, self.collect)
+        self.staged.resume(self._note_unfinished)
+
+    def _recover(self) -> None:
+        replay = replay_journals(self.files, self._folder.journal, self._segment_of)
+        self._scheduler.next_journal_number = replay.next_number
+        self.damaged += [f"{path}: records that were confirmed are missing in it" for path in replay.damaged]
+        state_id = PartitionId(STATE_LOG_ID, 0)
+        state = self._open_partition(state_id, "$state", self._folder.log(STATE_LOG_ID), _STATE_SETTINGS)
+        self.state = StateStore(state)
+        self.state.load()
+        for definition in self._folder.definitions():
+            self._add_log(definition)
+        self.staging.open()
+        self.staged = StagedCommits(self.state, self.staging, self._partitions.get, self._clock)
+
+    def _segment_of(self, record: JournalRecord) -> Path:
+        folder = self._folder.log(record.log_id) / str(record.partition)
+        return segment_path(folder, record.segment_offset)
+
+    def _add_log(self, definition: LogDefinition) -> Log:
+        log = Log(definition, self._folder.log(definition.id))
+        for number, partition in enumerate(definition.partitions):
+            id_ = PartitionId(definition.id, number)
+            log.partitions.append(self._open_partition(id_, partition.name, log.folder, definition.settings))
+        self.logs[definition.vhost, definition.name] = log
+        return log
+
+    def _open_partition(
+        self, id_: PartitionId, name: str, log_folder: Path, settings: LogSettings
+    ) -> Partition:
+        partition = Partition(self, id_, name, log_folder / str(id_.number), settings)
+        recovered = recover_partition(self.files, partition.folder, partition.tracking)
+        partition.take_over(recovered)
+        if recovered.damage is not None:
+            self.damaged.append(f"{name}: {recovered.damage}")
+        if recovered.cut_bytes:
+            self.notices.append(
+                f"{name}: {recovered.cut_bytes} bytes that were never confirmed were cut off its end"
+            )
+        self.notices += [f"{path}: not a file of headwater, left alone" for path in recovered.foreign]
+        self._partitions[id_] = partition
+        return partition
+
+    def _note_unfinished(self, query: str, error: StorageError) -> None:
+        self.notices.append(f"the staged commit of {query!r} waits to be finished: {error}")
+
+    def _logs_of(self, vhost: str) -> list[Log]:
+        return [log for (its_vhost, _), log in self.logs.items() if its_vhost == vhost]
+
+    def _forget(self, segments: Sequence[Segment]) -> None:
+        for segment in segments:
+            self.indexes.drop(segment)
+            self.open_files.forget(segment.path)
+
+    def _drop_tail(self, partition: Partition) -> None:
+        partition.tail.clear()
+        self._tail_bytes -= sum(size for owner, size in self._tail if owner is partition)
+        self._tail = deque(item for item in self._tail if item[0] is not partition)

@@ -1,0 +1,139 @@
+"""Publisher sequences and stored offsets of a partition: as gathered, and as committed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headwater.errors import ReferenceTooLong
+
+__all__ = ["REFERENCE_BYTES_MAX", "Publisher", "Tracking"]
+
+REFERENCE_BYTES_MAX = 255
+
+
+class Publisher:
+    """The last publishing id of one reference; -1 before the first."""
+
+    __slots__ = ("committed", "reference", "sequence", "used_ms")
+
+    def __init__(self, reference: bytes) -> None:
+        self.reference = reference
+        self.sequence = -1
+        """Of what was gathered: a lower or equal id is a duplicate."""
+        self.committed = -1
+        """Of what is on disk: to this it goes back when a commit fails."""
+        self.used_ms = 0
+
+
+class Tracking:
+    """What a partition remembers by reference, bounded in number and age."""
+
+    __slots__ = ("_committed_offsets", "_entries_max", "_expiry_ms", "_offsets", "_publishers", "unwritten")
+
+    def __init__(self, entries_max: int, expiry_ms: int) -> None:
+        self._entries_max = entries_max
+        self._expiry_ms = expiry_ms
+        self._publishers: dict[bytes, Publisher] = {}
+        self._offsets: dict[bytes, int] = {}
+        self._committed_offsets: dict[bytes, tuple[int, int]] = {}
+        self.unwritten: dict[bytes, int] = {}
+        """Offsets that were stored and stand in no chunk yet."""
+
+    def publisher(self, reference: bytes) -> Publisher:
+        """The publisher of a reference, made if it is new."""
+        found = self._publishers.get(reference)
+        if found is None:
+            check_reference(reference)
+            found = self._publishers[reference] = Publisher(reference)
+        return found
+
+    @property
+    def crowded(self) -> bool:
+        """Whether a snapshot is due because far more references came than may be kept."""
+        return max(len(self._publishers), len(self._offsets)) > self._entries_max * 5 // 4 + 16
+
+    def sequence(self, reference: bytes) -> int | None:
+        """The last publishing id on disk, or None."""
+        found = self._publishers.get(reference)
+        return None if found is None or found.committed < 0 else found.committed
+
+    def store_offset(self, reference: bytes, offset: int) -> None:
+        """Remember an offset; it is written with the next chunk."""
+        check_reference(reference)
+        self._offsets[reference] = offset
+        self.unwritten[reference] = offset
+
+    def stored_offset(self, reference: bytes) -> int | None:
+        """The last offset stored under a reference, or None."""
+        return self._offsets.get(reference)
+
+    def committed(self, publishers: Mapping[bytes, int], offsets: Mapping[bytes, int], now_ms: int) -> None:
+        """A chunk with these updates is on disk."""
+        for reference, sequence in publishers.items():
+            publisher = self.publisher(reference)
+            publisher.committed = sequence
+            publisher.used_ms = now_ms
+            if publisher.sequence < sequence:
+                publisher.sequence = sequence
+        for reference, offset in offsets.items():
+            self._committed_offsets[reference] = (offset, now_ms)
+            self._offsets.setdefault(reference, offset)
+
+    def give_back(self, updates: Iterable[Mapping[bytes, int]]) -> None:
+        """A commit with these stored offsets failed: they wait for the next chunk again."""
+        again: dict[bytes, int] = {}
+        for update in updates:
+            again.update(update)
+        self.unwritten = again | self.unwritten
+
+    def roll_back(self) -> None:
+        """What was gathered is refused: the sequences are those on disk again."""
+        for publisher in self._publishers.values():
+            publisher.sequence = publisher.committed
+
+    def snapshot(self, now_ms: int) -> tuple[dict[bytes, tuple[int, int]], dict[bytes, tuple[int, int]]]:
+        """What is on disk, less what expired or exceeds the bound, which is forgotten."""
+        publishers = {
+            p.reference: (p.committed, p.used_ms) for p in self._publishers.values() if p.committed >= 0
+        }
+        kept_publishers = self._kept(publishers, now_ms)
+        kept_offsets = self._kept(self._committed_offsets, now_ms)
+        for reference in publishers.keys() - kept_publishers.keys():
+            forgotten = self._publishers[reference]
+            if forgotten.sequence == forgotten.committed:
+                del self._publishers[reference]
+        for reference in self._committed_offsets.keys() - kept_offsets.keys():
+            del self._committed_offsets[reference]
+            if reference not in self.unwritten:
+                self._offsets.pop(reference, None)
+        return kept_publishers, kept_offsets
+
+    def restore(
+        self, publishers: Mapping[bytes, tuple[int, int]], offsets: Mapping[bytes, tuple[int, int]]
+    ) -> None:
+        """Take over what a snapshot held."""
+        for reference, (sequence, used_ms) in publishers.items():
+            self.committed({reference: sequence}, {}, used_ms)
+        for reference, (offset, used_ms) in offsets.items():
+            self.committed({}, {reference: offset}, used_ms)
+            self._offsets[reference] = offset
+
+    def replay(
+        self, publishers: Mapping[bytes, int], offsets: Mapping[bytes, int], timestamp_ms: int
+    ) -> None:
+        """Take over the updates of a chunk that recovery read."""
+        self.committed(publishers, offsets, timestamp_ms)
+        self._offsets.update(offsets)
+
+    def _kept(self, values: dict[bytes, tuple[int, int]], now_ms: int) -> dict[bytes, tuple[int, int]]:
+        kept = {r: v for r, v in values.items() if v[1] > now_ms - self._expiry_ms}
+        if len(kept) > self._entries_max:
+            newest = sorted(kept.items(), key=lambda item: item[1][1], reverse=True)
+            kept = dict(newest[: self._entries_max])
+        return kept
+
+
+def check_reference(reference: bytes) -> None:
+    """Refuse a reference that no trailer can hold."""
+    if not 1 <= len(reference) <= REFERENCE_BYTES_MAX:
+        raise ReferenceTooLong(len(reference))

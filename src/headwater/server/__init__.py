@@ -1,0 +1,1 @@
+"""The server process: its settings, its start and stop, and the listeners of its doors."""

@@ -1,0 +1,207 @@
+"""Settings of the server: defaults, then the TOML file, then HEADWATER_… variables, then flags, in rising order."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, inspect
+
+from headwater.errors import InvalidSettings
+
+__all__ = ["SettingDescription", "Settings", "describe", "load"]
+
+PREFIX = "HEADWATER_"
+CONFIG_VARIABLE = "HEADWATER_CONFIG"
+
+# A service named "headwater" makes Kubernetes and container links set such variables for their neighbours.
+_SERVICE_LINK = re.compile(r"HEADWATER_(SERVICE_(HOST|PORT(_\w+)?)|PORT(_\d+_(TCP|UDP)\w*)?)")
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Every setting of `headwater serve`; its description is what the documentation prints."""
+
+    data: Annotated[Path, Meta(description="Folder that holds the logs; made when it is missing.")] = Path(
+        "headwater-data"
+    )
+    host: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="Address all doors listen on; the loopback address unless told otherwise.",
+        ),
+    ] = "127.0.0.1"
+    http_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the HTTP door; 0 takes a free one.")
+    ] = 8080
+    log_format: Annotated[
+        Literal["plain", "json"],
+        Meta(description="Form of the lines on standard error: for people, or for programs."),
+    ] = "plain"
+    log_level: Annotated[
+        Literal["debug", "info", "warning", "error"],
+        Meta(description="The least severe kind of line that is logged."),
+    ] = "info"
+    retention_interval_s: Annotated[
+        float, Meta(gt=0, le=86400, description="Seconds between two rounds of removing expired segments.")
+    ] = 10.0
+    http_stop_timeout_s: Annotated[
+        float,
+        Meta(
+            ge=0, le=600, description="Seconds that HTTP requests under way may take when the server stops."
+        ),
+    ] = 5.0
+
+
+class SettingDescription(msgspec.Struct, frozen=True):
+    """One setting as the documentation and error messages name it."""
+
+    name: str
+    variable: str
+    flag: str
+    expected: str
+    default: object
+    description: str
+
+
+class _Given(msgspec.Struct, frozen=True):
+    """A value as one source gave it; values of variables and flags may be text of a number or a truth value."""
+
+    name: str
+    value: object
+    source: str
+    is_text: bool
+
+
+def load(config_file: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Settings:
+    """Merge all sources; raises InvalidSettings naming the setting, where it was given, and what is expected."""
+    path = config_file or _config_from(environment)
+    chosen: dict[str, Any] = {}
+    for given in (*_in_file(path), *_in_environment(environment), *_in_flags(flags)):
+        chosen[given.name] = _converted(given)
+    return Settings(**chosen)
+
+
+def describe() -> list[SettingDescription]:
+    """All settings in the order of the class, with their names in each source."""
+    return [
+        SettingDescription(
+            name=name,
+            variable=_variable(name),
+            flag=_flag(name),
+            expected=_expected(_bare(field.type)),
+            default=field.default,
+            description=_description(field.type),
+        )
+        for name, field in _FIELDS.items()
+    ]
+
+
+def _config_from(environment: Mapping[str, str]) -> Path | None:
+    named = environment.get(CONFIG_VARIABLE)
+    return Path(named) if named else None
+
+
+def _in_file(path: Path | None) -> Iterator[_Given]:
+    if path is None:
+        return
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidSettings("config", f"cannot read {path}: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidSettings("config", f"{path} is not valid TOML: {error}") from error
+    for name, value in table.items():
+        yield _Given(_known(name, f"{path}: {name}"), value, f"{path}: {name}", is_text=False)
+
+
+def _in_environment(environment: Mapping[str, str]) -> Iterator[_Given]:
+    for variable in sorted(environment):
+        if (
+            not variable.startswith(PREFIX)
+            or variable == CONFIG_VARIABLE
+            or _SERVICE_LINK.fullmatch(variable)
+        ):
+            continue
+        name = variable.removeprefix(PREFIX).lower()
+        yield _Given(_known(name, variable), environment[variable], variable, is_text=True)
+
+
+def _in_flags(flags: Mapping[str, object]) -> Iterator[_Given]:
+    for name, value in flags.items():
+        if value is not None:
+            yield _Given(_known(name, _flag(name)), value, _flag(name), is_text=True)
+
+
+def _known(name: str, source: str) -> str:
+    if name in _FIELDS:
+        return name
+    near = difflib.get_close_matches(name, _FIELDS, n=1)
+    hint = f"did you mean {near[0]}" if near else f"known are {', '.join(_FIELDS)}"
+    raise InvalidSettings(name, f"{source} is given, but there is no such setting ({hint})")
+
+
+def _converted(given: _Given) -> object:
+    kind = _ANNOTATIONS[given.name]
+    try:
+        return msgspec.convert(given.value, kind, strict=not given.is_text, dec_hook=_path_from)
+    except msgspec.ValidationError as error:
+        expected = _expected(_bare(_FIELDS[given.name].type))
+        raise InvalidSettings(
+            given.name, f"{given.source} is {given.value!r}, expected {expected}"
+        ) from error
+
+
+def _path_from(kind: type[Any], value: object) -> Path:
+    if kind is Path and isinstance(value, str | Path) and str(value):
+        return Path(value)
+    raise msgspec.ValidationError("not a path")
+
+
+def _expected(kind: inspect.Type) -> str:
+    match kind:
+        case inspect.BoolType():
+            return "true or false"
+        case inspect.IntType(ge=low, le=high):
+            return f"a whole number from {low} to {high}"
+        case inspect.FloatType(gt=None, ge=low, le=high):
+            return f"a number from {low} to {high}"
+        case inspect.FloatType(gt=low, le=high):
+            return f"a number above {low}, up to {high}"
+        case inspect.LiteralType(values=values):
+            return f"one of {', '.join(map(str, values))}"
+        case inspect.CustomType(cls=cls) if cls is Path:
+            return "a path"
+    return "text that is not empty"
+
+
+def _bare(kind: inspect.Type) -> inspect.Type:
+    return kind.type if isinstance(kind, inspect.Metadata) else kind
+
+
+def _description(kind: inspect.Type) -> str:
+    schema = kind.extra_json_schema if isinstance(kind, inspect.Metadata) else None
+    return str((schema or {}).get("description", ""))
+
+
+def _variable(name: str) -> str:
+    return PREFIX + name.upper()
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _fields() -> dict[str, inspect.Field]:
+    kind = inspect.type_info(Settings)
+    assert isinstance(kind, inspect.StructType)
+    return {field.name: field for field in kind.fields}
+
+
+_FIELDS = _fields()
+_ANNOTATIONS = {field.name: field.type for field in msgspec.structs.fields(Settings)}

@@ -1,0 +1,1 @@
+"""The HTTP door: health today; CloudEvents, subscriptions and administration join it here."""

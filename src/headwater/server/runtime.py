@@ -1,0 +1,151 @@
+"""The server's life: it opens the data folder and the doors, serves, and on SIGTERM stops without losing anything."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import resource
+import signal
+import sys
+import time
+
+import uvloop
+
+from headwater import __version__
+from headwater.errors import HeadwaterError
+from headwater.log.store import Store
+from headwater.server.config import Settings
+from headwater.server.health import DataHealth, Health, ServerState
+from headwater.server.http.application import make_application
+from headwater.server.http.listener import HttpListener
+from headwater.server.logging import configure
+
+__all__ = ["Server", "run"]
+
+SWITCH_INTERVAL_S = 0.0005
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+logger = logging.getLogger("headwater.server")
+
+
+def run(settings: Settings) -> int:
+    """Serve until a signal asks to stop; gives the exit code of the process."""
+    configure(settings.log_format, settings.log_level)
+    _prepare_process()
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_serve(settings))
+    except HeadwaterError as error:
+        logger.error("%s", error)
+        return 1
+    return 0
+
+
+class Server:
+    """One data folder and its doors, from start to stop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._started_at = time.monotonic()
+        self._is_stopping = False
+        self._store: Store | None = None
+        self._retention: asyncio.Task[None] | None = None
+        self._http = HttpListener(make_application(self.health), settings.http_stop_timeout_s)
+
+    @property
+    def state(self) -> ServerState:
+        """What clients may expect at this moment."""
+        if self._is_stopping:
+            return ServerState.STOPPING
+        if self._store is None:
+            return ServerState.STARTING
+        return ServerState.DEGRADED if self._store.damaged else ServerState.READY
+
+    def health(self) -> Health:
+        """The server's state and figures for `GET /health`."""
+        return Health(
+            state=self.state,
+            version=__version__,
+            uptime_s=round(time.monotonic() - self._started_at, 3),
+            data=None if self._store is None else _figures(self._store),
+        )
+
+    async def start(self) -> None:
+        """Open the data folder, then the doors; whoever finds a door open finds the logs behind it."""
+        self._store = Store.open(self._settings.data, loop=asyncio.get_running_loop())
+        logger.info(
+            "opened %s logs=%d partitions=%d",
+            self._settings.data,
+            len(self._store.logs),
+            self._store.partition_count,
+        )
+        for partition in self._store.damaged:
+            logger.error("partition %s is damaged: what lies before the damage is served", partition)
+        self._retention = asyncio.create_task(self._keep_retention(self._store))
+        for address in await self._http.open(self._settings.host, self._settings.http_port):
+            logger.info("listening http %s", address)
+
+    async def stop(self) -> None:
+        """Close the doors, then flush and release the data folder; whatever was opened is closed."""
+        self._is_stopping = True
+        if self._retention is not None:
+            self._retention.cancel()
+            await asyncio.wait([self._retention])
+        await self._http.close()
+        if self._store is not None:
+            self._store.close()
+            self._store = None
+
+    async def _keep_retention(self, store: Store) -> None:
+        while True:
+            await asyncio.sleep(self._settings.retention_interval_s)
+            try:
+                store.enforce_retention()
+            except Exception:  # whatever failed, events are still served
+                logger.exception("removing expired segments failed; the next round tries again")
+
+
+async def _serve(settings: Settings) -> None:
+    asked_to_stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, _on_stop_signal, number, asked_to_stop)
+    server = Server(settings)
+    try:
+        await server.start()
+        gc.freeze()  # what is alive now stays alive; collections need not look at it again
+        await asked_to_stop.wait()
+    finally:
+        await server.stop()
+        _ignore_stop_signals(loop)
+    logger.info("stopped")
+
+
+def _on_stop_signal(number: signal.Signals, asked_to_stop: asyncio.Event) -> None:
+    if asked_to_stop.is_set():
+        logger.info("%s again: already stopping", number.name)
+        return
+    logger.info("%s: stopping", number.name)
+    asked_to_stop.set()
+
+
+def _ignore_stop_signals(loop: asyncio.AbstractEventLoop) -> None:
+    # All is closed; an impatient second signal must not turn a clean end into a failed one.
+    for number in STOP_SIGNALS:
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _figures(store: Store) -> DataHealth:
+    return DataHealth(
+        logs=len(store.logs), partitions=store.partition_count, damaged_partitions=len(store.damaged)
+    )
+
+
+def _prepare_process() -> None:
+    # A commit thread must get the interpreter back quickly while the loop is busy.
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -1,0 +1,435 @@
+"""Compiled and uncompiled, the kernel gives the same results and the same errors, whatever bytes it gets."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import struct
+import types
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mmh3
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headwater import encoding
+from headwater.encoding import _kernel as compiled
+from headwater.errors import HeadwaterError, MalformedChunk, MalformedFrame, MalformedSubBatch
+
+U64_MAX = 2**64 - 1
+CANARY = 0xA5
+
+
+def _load_uncompiled() -> Any:
+    path = Path(encoding.__file__).with_name("_kernel.py")
+    spec = importlib.util.spec_from_file_location("headwater_kernel_uncompiled", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+uncompiled: Any = _load_uncompiled()
+FORMS: list[Any] = [compiled, uncompiled]
+
+# Valid input, built by the layouts alone.
+
+
+def _sub_batch(compression: int, records: int, packed: bytes, spare: int) -> bytes:
+    return struct.pack(">BHII", 0x80 | compression << 4, records, 4 * records + spare, len(packed)) + packed
+
+
+records = st.binary(max_size=40).map(lambda record: struct.pack(">I", len(record)) + record)
+sub_batches = st.builds(
+    _sub_batch,
+    st.integers(0, 4),
+    st.integers(1, 65_535),
+    st.binary(max_size=40),
+    st.integers(0, 1000),
+)
+entries = st.lists(st.one_of(records, records, sub_batches), max_size=8)
+publishing_ids = st.one_of(
+    st.integers(0, 6),
+    st.sampled_from([2**31, 2**63 - 1, 2**63, U64_MAX - 1, U64_MAX]),
+    st.integers(0, U64_MAX),
+)
+values = st.one_of(st.none(), st.binary(max_size=6))
+last_sequences = st.one_of(st.sampled_from([-2, -1, 0, 3, 2**63, U64_MAX]), st.integers(0, U64_MAX))
+
+
+@st.composite
+def bodies(draw: st.DrawFn, filtered: bool) -> tuple[bytes, int]:
+    """A Publish body and its message count."""
+    parts = []
+    messages = draw(entries)
+    for entry in messages:
+        parts.append(struct.pack(">Q", draw(publishing_ids)))
+        if filtered:
+            value = draw(values)
+            parts.append(b"\xff\xff" if value is None else struct.pack(">H", len(value)) + value)
+        parts.append(entry)
+    return b"".join(parts), len(messages)
+
+
+@st.composite
+def mutated(draw: st.DrawFn, valid: st.SearchStrategy[tuple[bytes, int]]) -> tuple[bytes, int]:
+    """Valid bytes with some of them changed, cut off or doubled; sometimes bytes that mean nothing at all."""
+    data, count = draw(valid)
+    how = draw(st.sampled_from(["not", "change", "length", "cut", "count", "random"]))
+    if how == "change" and data:
+        at = draw(st.integers(0, len(data) - 1))
+        data = data[:at] + draw(st.binary(min_size=1, max_size=4)) + data[at + 1 :]
+    elif how == "length" and len(data) > 4:
+        at = draw(st.integers(0, len(data) - 4))
+        extreme = draw(st.sampled_from(["80000000", "ffffffff", "7fffffff", "00000000"]))
+        data = data[:at] + bytes.fromhex(extreme) + data[at + 4 :]
+    elif how == "cut":
+        data = data[: draw(st.integers(0, len(data)))]
+    elif how == "count":
+        count = draw(st.integers(-1, 200_000))
+    elif how == "random":
+        data = draw(st.binary(max_size=200))
+    return data, count
+
+
+def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
+    """What the call gives, or its error in a form that compares."""
+    try:
+        return ("result", call())
+    except (HeadwaterError, ValueError) as error:
+        return (type(error), str(error), dict(vars(error)))
+
+
+def same(call: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """The outcome of both forms, held to be the same."""
+    first, second = (outcome(functools.partial(call, form)) for form in FORMS)
+    assert first == second
+    return first
+
+
+def gathered(
+    form: Any, body: bytes, count: int, filtered: bool, last: int, room: int, entries_room: int
+) -> tuple[tuple[int, ...], bytes, bytes]:
+    """Position and counts, the copied entries and the ids; nothing else in the two buffers may have changed."""
+    out, ids = bytearray([CANARY]) * (room + 6), bytearray([CANARY]) * (8 * max(count, 0) + 6)
+    result = form.gather_published(
+        body, 0, len(body), count, filtered, last, out, 3, 3 + room, entries_room, ids, 3
+    )
+    out_end, ids_end = result[4], 3 + 8 * result[1]
+    for buffer, end in ((out, out_end), (ids, ids_end)):
+        assert set(buffer[:3] + buffer[end:]) == {CANARY}
+    return result, bytes(out[3:out_end]), bytes(ids[3:ids_end])
+
+
+def test_both_forms_are_there() -> None:
+    assert compiled.COMPILED, "the kernel was not compiled: run `make ready`"
+    assert not uncompiled.COMPILED
+    assert sorted(uncompiled.__all__) == sorted(
+        name for name in uncompiled.__all__ if hasattr(compiled, name)
+    )
+
+
+# gather_published
+
+
+@given(mutated(bodies(filtered=False)), last_sequences, st.integers(0, 400), st.integers(0, 10))
+@example((bytes(8) + b"\x80\x00\x00\x00", 1), -1, 100, 10)
+@example((bytes(8) + b"\xff\xff\xff\xff" + bytes(7), 1), -1, 100, 10)
+@example((bytes(8) + b"\x7f\xff\xff\xff", 1), -1, 100, 10)
+def test_gathering_is_the_same_in_both_forms(
+    message: tuple[bytes, int], last: int, room: int, entries_room: int
+) -> None:
+    body, count = message
+    found = same(lambda form: gathered(form, body, count, False, last, room, entries_room))
+    assert found[0] in ("result", MalformedFrame, MalformedSubBatch)
+
+
+@given(mutated(bodies(filtered=True)), last_sequences, st.integers(0, 400), st.integers(0, 10))
+@example((bytes(8) + b"\x80\x00" + bytes(8), 1), -1, 100, 10)
+@example((bytes(8) + b"\xff\xfe" + bytes(8), 1), -1, 100, 10)
+def test_gathering_filtered_messages_is_the_same_in_both_forms(
+    message: tuple[bytes, int], last: int, room: int, entries_room: int
+) -> None:
+    body, count = message
+    found = same(lambda form: gathered(form, body, count, True, last, room, entries_room))
+    assert found[0] in ("result", MalformedFrame, MalformedSubBatch)
+    found = same(lambda form: form.filter_values(body, 0, len(body), count))
+    assert found[0] in ("result", MalformedFrame, MalformedSubBatch)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(
+    messages=st.lists(st.tuples(publishing_ids, values, st.one_of(records, sub_batches)), max_size=8),
+    filtered=st.booleans(),
+    last=last_sequences,
+    room=st.integers(0, 300),
+    entries_room=st.integers(0, 8),
+)
+def test_gathering_keeps_its_contract(
+    form: Any,
+    messages: list[tuple[int, bytes | None, bytes]],
+    filtered: bool,
+    last: int,
+    room: int,
+    entries_room: int,
+) -> None:
+    body, out, ids, taken, position = b"", b"", b"", 0, 0
+    record_count, copied, before, open_ = 0, 0, last, True
+    for publishing_id, value, entry in messages:
+        body += struct.pack(">Q", publishing_id)
+        if filtered:
+            body += b"\xff\xff" if value is None else struct.pack(">H", len(value)) + value
+        body += entry
+        new = before == -1 or publishing_id > before
+        open_ = open_ and not (new and (len(out) + len(entry) > room or copied == entries_room))
+        if not open_:
+            continue
+        taken, position, ids = taken + 1, len(body), ids + struct.pack(">Q", publishing_id)
+        if new:
+            out, copied = out + entry, copied + 1
+            record_count += 1 if entry[0] < 0x80 else struct.unpack_from(">H", entry, 1)[0]
+            before = before if last == -1 else publishing_id
+    expected = (position, taken, copied, record_count, 3 + len(out), before)
+    assert gathered(form, body, len(messages), filtered, last, room, entries_room) == (expected, out, ids)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_gathering_takes_every_kind_of_buffer(form: Any) -> None:
+    body = struct.pack(">QI", 7, 3) + b"abc"
+    for source in (body, bytearray(body), memoryview(body), memoryview(b"x" + body)[1:]):
+        for out in (bytearray(10), memoryview(bytearray(10)), memoryview(bytearray(20))[5:15]):
+            ids = memoryview(bytearray(8))
+            result = form.gather_published(source, 0, len(body), 1, False, -2, out, 1, 10, 1, ids, 0)
+            assert result == (len(body), 1, 1, 1, 8, 7)
+            assert bytes(out) == b"\x00\x00\x00\x00\x03abc\x00\x00"
+            assert bytes(ids) == body[:8]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_a_large_entry_takes_nothing_and_is_no_error(form: Any) -> None:
+    body = struct.pack(">QI", 1, 1000) + bytes(1000)
+    assert gathered(form, body, 1, False, -1, 1003, 1)[0] == (0, 0, 0, 0, 3, -1)
+    assert gathered(form, body, 1, False, -1, 1004, 1)[0] == (len(body), 1, 1, 1, 1007, -1)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (_sub_batch(5, 1, b"", 0), "compression is unknown"),
+        (_sub_batch(0, 0, b"", 9), "holds no records"),
+        (struct.pack(">BHII", 0x80, 2, 7, 0), "too small for its records"),
+        (struct.pack(">BHII", 0x80, 2, 0x4000001, 0), "above 64 MiB"),
+        (struct.pack(">BHII", 0x80, 2, 0xFFFFFFFF, 0), "above 64 MiB"),
+        (struct.pack(">BHII", 0x80, 2, 8, 0x80000000), "reaches beyond"),
+        (struct.pack(">BHII", 0x80, 2, 8, 0xFFFFFFFF), "reaches beyond"),
+    ],
+)
+def test_an_invalid_sub_batch_names_its_publishing_id(form: Any, entry: bytes, reason: str) -> None:
+    body = struct.pack(">QI", 1, 0) + struct.pack(">Q", U64_MAX) + entry
+    with pytest.raises(MalformedSubBatch, match=reason) as caught:
+        gathered(form, body, 2, False, -1, 100, 2)
+    assert caught.value.publishing_id == U64_MAX
+    with pytest.raises(MalformedChunk, match=reason):
+        form.walk_entries(entry, 0, len(entry), 1)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_the_largest_sub_batch_is_taken(form: Any) -> None:
+    entry = struct.pack(">BHII", 0xCF, 65_535, 0x4000000, 1) + b"z"
+    assert form.walk_entries(entry, 0, len(entry), 1) == (len(entry), 65_535)
+    assert form.entry_spans(entry, 0, len(entry), 1) == [(11, 1, 65_535, 4)]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@pytest.mark.parametrize(
+    ("start", "end", "out_start", "out_end", "ids_start"),
+    [
+        (-1, 4, 0, 8, 0),
+        (5, 4, 0, 8, 0),
+        (0, 21, 0, 8, 0),
+        (0, 20, -1, 8, 0),
+        (0, 20, 0, 9, 0),
+        (0, 20, 0, 8, 1),
+    ],
+)
+def test_spans_outside_of_a_buffer_are_refused(
+    form: Any, start: int, end: int, out_start: int, out_end: int, ids_start: int
+) -> None:
+    with pytest.raises(ValueError, match="no span"):
+        form.gather_published(
+            bytes(20), start, end, 1, False, -1, bytearray(8), out_start, out_end, 1, bytearray(8), ids_start
+        )
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_filter_values_are_distinct_and_in_order(form: Any) -> None:
+    body = b""
+    for value in (b"b", None, b"a", b"b", b"", None):
+        body += (
+            bytes(8) + (b"\xff\xff" if value is None else struct.pack(">H", len(value)) + value) + bytes(4)
+        )
+    assert form.filter_values(memoryview(body), 0, len(body), 6) == [b"b", None, b"a", b""]
+
+
+# walk_entries and entry_spans
+
+
+@given(mutated(st.builds(lambda parts: (b"".join(parts), len(parts)), entries)), st.integers(0, 3))
+@example((b"\x80\x00\x00\x00", 1), 0)
+@example((b"\xff\xff\xff\xff" + bytes(7), 1), 0)
+def test_entries_are_the_same_in_both_forms(data: tuple[bytes, int], start: int) -> None:
+    start = min(start, len(data[0]))
+    walked = same(lambda form: form.walk_entries(data[0], start, len(data[0]), data[1]))
+    spans = same(lambda form: form.entry_spans(data[0], start, len(data[0]), data[1]))
+    assert walked[0] in ("result", MalformedChunk)
+    assert (walked[0] == "result") == (spans[0] == "result")
+    if spans[0] == "result":
+        assert sum(records for _, _, records, _ in spans[1]) == walked[1][1]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(parts=entries)
+def test_spans_give_back_what_the_entries_hold(form: Any, parts: list[bytes]) -> None:
+    data = b"head" + b"".join(parts)
+    spans = form.entry_spans(data, 4, len(data), len(parts))
+    assert form.walk_entries(data, 4, len(data), len(parts)) == (len(data), sum(span[2] for span in spans))
+    for part, (position, length, record_count, compression) in zip(parts, spans, strict=True):
+        if compression < 0:
+            assert (part[4:], 1) == (data[position : position + length], record_count)
+        else:
+            assert (
+                part == struct.pack(">B", 0x80 | compression << 4) + data[position - 10 : position + length]
+            )
+            assert record_count == struct.unpack_from(">H", part, 1)[0]
+
+
+# scan_chunks
+
+
+@st.composite
+def chunk_runs(draw: st.DrawFn) -> tuple[bytes, int]:
+    """Chunks one behind the other with dense offsets, and the first offset; CRCs are not looked at here."""
+    first = expected = draw(st.sampled_from([0, 5, 2**32, 2**63 - 100_000]))
+    parts = []
+    for kind in draw(st.lists(st.integers(0, 2), max_size=5)):
+        data = draw(st.binary(min_size=8, max_size=30)) if kind != 1 else b""
+        entry_count = draw(st.integers(1, len(data) // 4)) if kind == 0 else 0
+        record_count = draw(st.integers(entry_count, 1000)) if kind == 0 else 0
+        bloom = draw(st.sampled_from([0, 16, 255]))
+        trailer = 28 + bloom + draw(st.integers(0, 20))
+        head = struct.pack(
+            ">BBHIQQQIIIB3x",
+            0x50,
+            kind,
+            entry_count,
+            record_count,
+            1,
+            2,
+            expected,
+            3,
+            len(data),
+            trailer,
+            bloom,
+        )
+        parts.append(head + data + bytes(trailer))
+        expected += record_count
+    return b"".join(parts), first
+
+
+def scanned(form: Any, data: bytes, first: int, room: int) -> tuple[tuple[int, ...], list[int]]:
+    positions = array("q", [-7]) * (room * form.SCAN_FIELDS + 2)
+    result = form.scan_chunks(data, 0, len(data), first, positions)
+    found = result[0] * form.SCAN_FIELDS
+    assert set(positions[found:]) <= {-7}
+    return result, positions[:found].tolist()
+
+
+@given(mutated(chunk_runs()), st.integers(0, 6))
+def test_scanning_is_the_same_in_both_forms(data: tuple[bytes, int], room: int) -> None:
+    body, first = data
+    if first < 0:
+        first = 0
+    found = same(lambda form: scanned(form, body, first, room))
+    (count, consumed, _, damaged), fields = found[1]
+    assert consumed <= len(body)
+    assert count <= room
+    assert isinstance(damaged, bool)
+    for start, deliver, total, *_ in zip(*[iter(fields)] * 6, strict=True):
+        assert 0 <= start <= start + 48 <= start + deliver < start + total <= consumed
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(run=chunk_runs(), cut=st.integers(0, 40))
+def test_a_run_of_chunks_is_found_whole_and_a_cut_one_is_left(
+    form: Any, run: tuple[bytes, int], cut: int
+) -> None:
+    data, first = run
+    (count, consumed, expected, damaged), fields = scanned(form, data, first, 10)
+    assert (consumed, damaged) == (len(data), False)
+    assert expected == first + sum(fields[4::6])
+    if data and 0 < cut < 28:
+        shorter = scanned(form, data[:-cut], first, 10)
+        assert shorter == ((count - 1, fields[-6], fields[-1], False), fields[:-6])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_a_gap_in_the_offsets_is_damage(form: Any) -> None:
+    def user(first: int) -> bytes:
+        return struct.pack(">BBHIQQQIIIB3x", 0x50, 0, 1, 2, 0, 0, first, 0, 4, 28, 0) + bytes(32)
+
+    assert scanned(form, user(5) + user(7) + user(9), 5, 9)[0] == (3, 240, 11, False)
+    assert scanned(form, user(5) + user(8), 5, 9)[0] == (1, 80, 7, True)
+    assert scanned(form, user(5) + user(7), 5, 1)[0] == (1, 80, 7, False)
+    assert scanned(form, user(2**64 - 1), 0, 9)[0] == (0, 0, 0, True)
+
+
+# murmur3 and the bloom filter
+
+
+@given(st.binary(max_size=70), st.integers(0, 2**32 - 1))
+def test_murmur3_is_that_of_another_implementation(data: bytes, seed: int) -> None:
+    expected = mmh3.hash(data, seed, signed=False)
+    for form in FORMS:
+        assert form.murmur3_32(data, seed) == expected
+        assert form.murmur3_32(memoryview(data), seed) == expected
+        assert form.murmur3_32(bytearray(data)) == mmh3.hash(data, 104_729, signed=False)
+
+
+@given(st.integers(1, 255), st.lists(st.binary(max_size=12), max_size=12), st.binary(max_size=12))
+def test_a_bloom_filter_never_denies_what_was_added(size: int, added: list[bytes], other: bytes) -> None:
+    filters = [bytearray(size), bytearray(size)]
+    for form, bloom in zip(FORMS, filters, strict=True):
+        for value in added:
+            form.bloom_add(bloom, value)
+        assert all(form.bloom_may_contain(bytes(bloom), value) for value in added)
+    assert filters[0] == filters[1]
+    same(lambda form: form.bloom_may_contain(filters[0], other))
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_a_bloom_filter_excludes_nearly_all_others(form: Any) -> None:
+    bloom = bytearray(16)
+    for number in range(8):
+        form.bloom_add(bloom, b"region-%d" % number)
+    passed = sum(form.bloom_may_contain(bloom, b"other-%d" % number) for number in range(10_000))
+    assert passed < 100
+    assert not form.bloom_may_contain(bytes(16), b"anything")
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_a_filter_of_no_bytes_excludes_nothing(form: Any) -> None:
+    bloom = bytearray()
+    form.bloom_add(bloom, b"a")
+    assert not bloom
+    assert form.bloom_may_contain(bloom, b"b")
+
+
+def test_the_module_under_test_is_the_one_file() -> None:
+    assert isinstance(compiled, types.ModuleType)
+    assert Path(compiled.__file__ or "").parent == Path(uncompiled.__file__ or "").parent

@@ -1,0 +1,113 @@
+"""The simulation finds engines that are broken on purpose, so its silence means something."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+
+import pytest
+
+from headwater.encoding.chunk import ChunkHeader, Trailer, read_chunk, read_header
+from headwater.log import commit, journal, recovery, scan, tracking
+from tests.simulation.schedule import run_schedule
+
+Break = Callable[[pytest.MonkeyPatch], None]
+
+SEEDS_MAX = 400
+
+
+def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
+    """A commit writes and confirms; its file is never synced."""
+    run = commit.Commit.run
+
+    def run_without_sync(self: commit.Commit) -> None:
+        self.syncs = False
+        run(self)
+
+    patch.setattr(commit.Commit, "run", run_without_sync)
+
+
+def sync_no_folder(patch: pytest.MonkeyPatch) -> None:
+    """New segments are confirmed in though their names may be lost."""
+    patch.setattr(commit.Commit, "_sync_folders", lambda self, folder: None)
+
+
+def replay_no_journal(patch: pytest.MonkeyPatch) -> None:
+    """Journals are removed without being read."""
+    patch.setattr(journal, "read_records", lambda *arguments: ([], False))
+
+
+def believe_the_tail(patch: pytest.MonkeyPatch) -> None:
+    """Recovery takes whatever looks like a chunk."""
+
+    def read_unchecked(buffer: bytes, position: int, salt: int = 0) -> tuple[ChunkHeader, Trailer]:
+        header = read_header(buffer, position)
+        mended = bytearray(buffer[position : position + header.total_bytes])
+        data_end = 48 + header.data_bytes
+        struct.pack_into(">I", mended, 32, zlib.crc32(mended[48:data_end]))
+        crc = zlib.crc32(mended[data_end:-4], zlib.crc32(mended[:48], salt))
+        struct.pack_into(">I", mended, len(mended) - 4, crc)
+        return read_chunk(bytes(mended), 0, salt)
+
+    patch.setattr(scan, "read_chunk", read_unchecked)
+
+
+def keep_sequences_of_refused_batches(patch: pytest.MonkeyPatch) -> None:
+    """The retry of a refused batch counts as a duplicate."""
+    patch.setattr(tracking.Tracking, "roll_back", lambda self: None)
+
+
+def leave_the_tail_in_memory(patch: pytest.MonkeyPatch) -> None:
+    """What the page cache shows is believed, though the disk may not hold it."""
+
+    def believe(self: recovery._NewestSegment, end: int) -> None:
+        self._segment.size = self._found.synced_position = end
+        self._found.segments = [self._segment]
+
+    patch.setattr(recovery._NewestSegment, "_believe", believe)
+
+
+def go_on_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
+    """A failed sync is taken for a failed write."""
+    fail = commit.Commit.fail
+
+    def fail_softly(self: commit.Commit, error: Exception, *, sync_failed: bool = False) -> None:
+        fail(self, error)  # type: ignore[arg-type]
+
+    patch.setattr(commit.Commit, "fail", fail_softly)
+
+
+def leave_failed_writes(patch: pytest.MonkeyPatch) -> None:
+    """What a failed write left is not cut away."""
+    patch.setattr("headwater.log.partition.Partition._cut_back", lambda self, commit: True)
+
+
+BREAKS: list[Break] = [
+    confirm_before_the_sync,
+    sync_no_folder,
+    replay_no_journal,
+    believe_the_tail,
+    keep_sequences_of_refused_batches,
+    leave_the_tail_in_memory,
+    go_on_after_a_failed_sync,
+    leave_failed_writes,
+]
+
+
+def first_failing_seed() -> int | None:
+    """The first seed whose schedule does not hold."""
+    for seed in range(SEEDS_MAX):
+        try:
+            run_schedule(seed)
+        except Exception:  # noqa: BLE001 - a broken engine may break in any way
+            return seed
+    return None
+
+
+@pytest.mark.parametrize("break_it", BREAKS)
+def test_the_simulation_finds_an_engine_that_is_broken(
+    break_it: Break, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    break_it(monkeypatch)
+    assert first_failing_seed() is not None, f"{SEEDS_MAX} schedules did not notice: {break_it.__doc__}"

@@ -1,0 +1,39 @@
+"""Log lines: one per record, whatever the message holds."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+
+from headwater.server.logging import JsonFormatter, PlainFormatter
+
+
+def record_of(message: str, *, with_error: bool = False) -> logging.LogRecord:
+    error = None
+    if with_error:
+        try:
+            raise ValueError("of this kind")
+        except ValueError:
+            error = sys.exc_info()
+    record = logging.LogRecord("headwater.test", logging.WARNING, "test.py", 1, message, None, error)
+    record.created = 0.25
+    return record
+
+
+def test_a_plain_line_holds_time_level_and_message() -> None:
+    assert PlainFormatter().format(record_of("all is well")) == "1970-01-01T00:00:00.250Z warning all is well"
+
+
+def test_a_plain_line_stays_one_line() -> None:
+    line = PlainFormatter().format(record_of("a\r\n1970 error forged\x1b[2J ü"))
+    assert line == "1970-01-01T00:00:00.250Z warning a\\r\\n1970 error forged\\x1b[2J ü"
+
+
+def test_a_json_line_is_one_object() -> None:
+    line = JsonFormatter().format(record_of('a\n"b"', with_error=True))
+    assert "\n" not in line
+    fields = json.loads(line)
+    assert fields["message"] == 'a\n"b"'
+    assert fields["level"] == "warning"
+    assert "ValueError: of this kind" in fields["traceback"]
