@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 from headwater import __version__
 from headwater.cli import main
 from headwater.cli.main import app
+from headwater.log.store import Store
 
 runner = CliRunner()
 
@@ -55,6 +57,24 @@ def test_serve_refuses_a_wrong_setting_in_one_line(tmp_path: Path) -> None:
         "headwater: setting log_format is invalid: --log-format is 'xml', expected one of json, plain; "
         "correct it and try again\n"
     )
+
+
+def test_check_finds_a_fresh_folder_sound(tmp_path: Path) -> None:
+    Store.open(tmp_path / "data").close()
+    result = runner.invoke(app, ["check", str(tmp_path / "data")])
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (
+        0,
+        f"{tmp_path / 'data'}: nothing that was durable is damaged",
+    )
+    result = runner.invoke(app, ["check", "--json", str(tmp_path / "data")])
+    assert json.loads(result.stdout)["findings"] == []
+
+
+def test_check_refuses_a_folder_that_is_none_of_ours(tmp_path: Path) -> None:
+    result = runner.invoke(app, ["check", str(tmp_path)])
+    assert result.exit_code == 1
+    assert result.stderr.startswith("headwater: ")
+    assert len(result.stderr.splitlines()) == 1
 
 
 def test_serve_refuses_a_flag_it_does_not_have() -> None:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+if TYPE_CHECKING:  # at run time the log is imported only when a folder is checked
+    from headwater.log.check import CheckReport
+
 __all__ = ["check"]
+
+CORRUPT_EXIT_CODE = 1
 
 
 def check(
@@ -25,4 +31,20 @@ def check(
     except StorageError as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(msgspec.json.encode(report).decode() if as_json else str(report))
+    typer.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_lines(report)))
+    if report.is_corrupt:
+        raise typer.Exit(CORRUPT_EXIT_CODE)
+
+
+def _lines(report: CheckReport) -> Iterator[str]:
+    for each in report.partitions:
+        yield (
+            f"{each.log} partition {each.partition}: offsets {each.first_offset} to {each.end_offset}, "
+            f"{each.segments} segments, {each.chunks} chunks, {each.byte_count} bytes"
+        )
+    for finding in report.findings:
+        yield f"{finding.severity}: {finding.path} at byte {finding.position}: {finding.message}"
+    verdict = (
+        "corrupt: restore what is named above" if report.is_corrupt else "nothing that was durable is damaged"
+    )
+    yield f"{report.folder}: {verdict}"

@@ -80,8 +80,10 @@ class Server:
             len(self._store.logs),
             self._store.partition_count,
         )
-        for partition in self._store.damaged:
-            logger.error("partition %s is damaged: what lies before the damage is served", partition)
+        for notice in self._store.notices:
+            logger.warning("%s", notice)
+        for damage in self._store.damaged:
+            logger.error("damaged: %s; see `headwater check`", damage)
         self._retention = asyncio.create_task(self._keep_retention(self._store))
         for address in await self._http.open(self._settings.host, self._settings.http_port):
             logger.info("listening http %s", address)
