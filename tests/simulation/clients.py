@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from headwater.errors import StorageError
+from headwater.errors import HeadwaterError, StorageError
 from headwater.log.partition import Partition
 from tests.simulation.model import Append, Entry, PartitionModel, require
 from tests.simulation.payloads import Message, make_entry, publish_body
@@ -41,7 +41,7 @@ class Producer:
             ids = sorted(rng.sample(earlier, min(len(earlier), 3))) + ids
         return ids
 
-    def publish(self, partition: Partition, ids: list[int], rng: Random) -> StorageError | None:
+    def publish(self, partition: Partition, ids: list[int], rng: Random) -> HeadwaterError | None:
         """Send messages of these ids; the error if they were refused at once."""
         messages = [Message(i, self._entry(i, rng).data, rng.choice(FILTER_VALUES)) for i in ids]
         filtered = rng.random() < 0.3
@@ -60,7 +60,7 @@ class Producer:
             end = partition.append_published(
                 body, 0, len(body), len(ids), self.reference, answered, 0, done, filtered=filtered
             )
-        except StorageError as error:
+        except HeadwaterError as error:
             self.model.withdraw(call)
             self._note(ids, error)
             return error
@@ -76,7 +76,7 @@ class Producer:
         self.kept |= {e.publishing_id for e in self.model.confirmed.values() if e.reference == self.reference}
         self.again = sorted(self.entries.keys() - self.kept)
 
-    def _note(self, ids: list[int], error: StorageError | None) -> None:
+    def _note(self, ids: list[int], error: HeadwaterError | None) -> None:
         held = self.model.sequences.get(self.reference, -1)
         self.kept.update(i for i in ids if i <= held)
         if error is not None:
@@ -91,7 +91,7 @@ class Producer:
         return self.entries[publishing_id]
 
 
-def send_plain(partition: Partition, model: PartitionModel, entries: list[Entry]) -> StorageError | None:
+def send_plain(partition: Partition, model: PartitionModel, entries: list[Entry]) -> HeadwaterError | None:
     """Append entries without a name; the error if they were refused at once."""
     call: Append = model.append(partition.next_offset, entries)
     try:
@@ -101,7 +101,7 @@ def send_plain(partition: Partition, model: PartitionModel, entries: list[Entry]
             sum(entry.records for entry in entries),
             call.answer,
         )
-    except StorageError as error:
+    except HeadwaterError as error:
         model.withdraw(call)
         return error
     return None

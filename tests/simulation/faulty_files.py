@@ -177,7 +177,8 @@ class FaultyFiles(Files):
         return self._descriptor(path, self._file(path), writable=write)
 
     def close(self, fd: int) -> None:
-        self._alive()
+        if self.crashed:
+            return  # what a dead process lets go of touches no disk
         if self._open.pop(fd, None) is None:
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))
 

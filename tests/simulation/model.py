@@ -8,7 +8,7 @@ from pathlib import Path
 
 from headwater.errors import StorageError
 
-__all__ = ["Append", "Damage", "Entry", "Opening", "PartitionModel", "Seen", "Values", "Violation"]
+__all__ = ["Append", "Damage", "Entry", "Opening", "PartitionModel", "Seen", "Values", "Violation", "require"]
 
 
 class Violation(AssertionError):

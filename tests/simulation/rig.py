@@ -13,7 +13,7 @@ from headwater.log.reader import Reader
 from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.store import Store
 from tests.simulation.faulty_files import FaultyFiles
-from tests.simulation.model import Seen
+from tests.simulation.model import Seen, require
 from tests.simulation.payloads import SeenChunk, split_chunks, split_entries
 
 __all__ = [
@@ -48,11 +48,14 @@ class SimulatedCommitter:
 
     def __init__(self, rng: Random) -> None:
         self._rng = rng
+        self._submitted = 0
         self.queued: list[Job] = []
         self.done: deque[Job] = deque()
 
     def submit(self, job: Job) -> None:
         """Take a job; `run_one` carries it out."""
+        self._submitted += 1
+        require(self._submitted < _ENDLESS, "jobs come without an end")
         self.queued.append(job)
 
     def run_one(self) -> bool:
@@ -72,6 +75,7 @@ class SimulatedCommitter:
 
     def wait(self) -> None:
         """Carry out jobs until one is done."""
+        require(self.done or self.queued, "the engine waits, and no job is under way")
         while not self.done and self.run_one():
             pass
 

@@ -186,7 +186,6 @@ def test_a_crash_comes_at_the_chosen_operation(phase: Phase) -> None:
     for call in (
         lambda: files.read(fd, 0, 1),
         lambda: files.names(ROOT),
-        lambda: files.close(fd),
         lambda: files.exists(FILE),
         lambda: files.sync(fd),
         lambda: files.sync_folder(ROOT),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from headwater.errors import StorageError, UnknownLog
+from headwater.errors import HeadwaterError, StorageError, UnknownLog
 from headwater.log.log import LogKind, PartitionDefinition
 from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings, StoreSettings
@@ -211,6 +211,8 @@ class World:
 
     def observe(self) -> None:
         """Take note of what became visible, and hold the engine's own figures to it."""
+        if self._store is None:
+            return
         for commit in self.staged:
             if commit.answered:
                 for model in commit.entries:
@@ -371,7 +373,7 @@ class World:
         return True
 
 
-def tell_error(world: World, error: StorageError | None) -> None:
+def tell_error(world: World, error: HeadwaterError | None) -> None:
     """Note what was refused."""
     if error is not None:
         world.note(f"   refused: {type(error).__name__}: {error}")

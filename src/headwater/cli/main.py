@@ -10,6 +10,7 @@ import typer
 
 from headwater import __version__
 from headwater.cli.check import check
+from headwater.cli.demo import demo
 from headwater.cli.serve import serve
 
 __all__ = ["app", "main"]
@@ -64,6 +65,7 @@ def _is_compiled(name: str) -> bool:
 
 app.command("serve")(serve)
 app.command("check")(check)
+app.command("demo")(demo)
 
 if __name__ == "__main__":
     main()

@@ -167,14 +167,20 @@ class Intake:
         gathering.waiting.append(on_done)
         return True
 
-    def take(self) -> list[Gathering]:
-        """All gatherings, which are then no longer here."""
-        taken, self._complete = self._complete, []
+    def take(self, byte_count_max: int | None = None) -> list[Gathering]:
+        """The oldest gatherings, up to a number of bytes but at least one; all of them without a bound."""
         if self._open is not None and self._open.entries:
-            self._last_bytes = self._open.data_bytes
-            taken.append(self._open)
+            self._close(self._open)
         self._open = None
-        self.byte_count = 0
+        taken = self._complete
+        self._complete = []
+        byte_count = 0
+        for number, gathering in enumerate(taken):
+            if number and byte_count_max is not None and byte_count + gathering.data_bytes > byte_count_max:
+                taken, self._complete = taken[:number], taken[number:]
+                break
+            byte_count += gathering.data_bytes
+        self.byte_count -= byte_count
         return taken
 
     def _check_entry_sizes(self, body: Buffer, start: int, end: int, count: int, filtered: bool) -> None:

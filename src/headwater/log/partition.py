@@ -362,8 +362,9 @@ class Partition:
         )
 
     def _seal(self, writer: ChunkWriter) -> None:
-        self.owner.uncommitted_bytes -= self.intake.byte_count
-        gathered = self.intake.take()
+        before = self.intake.byte_count
+        gathered = self.intake.take(self.settings.commit_bytes_max)
+        self.owner.uncommitted_bytes -= before - self.intake.byte_count
         offsets, self.tracking.unwritten = self.tracking.unwritten, {}
         for gathering in gathered:
             writer.add_gathered(gathering, offsets)

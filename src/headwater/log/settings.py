@@ -35,6 +35,8 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """How much of a segment recovery reads at most, next to what was being written."""
     chunk_data_bytes_max: int = CHUNK_DATA_BYTES_MAX
     """A gathering beyond this is split into several chunks."""
+    commit_bytes_max: int = 4 * MIB
+    """One write and sync takes about this much; what has gathered beyond it is next."""
     entry_bytes_max: int = CHUNK_DATA_BYTES_MAX
     """A larger entry is refused."""
     filter_bytes: int = 16
