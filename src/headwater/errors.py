@@ -26,6 +26,7 @@ __all__ = [
     "PartitionDeleted",
     "PartitionReadOnly",
     "PeerError",
+    "ReadFailed",
     "ReferenceTooLong",
     "StorageError",
     "SyncFailed",
@@ -215,6 +216,16 @@ class WriteFailed(StorageError):
         super().__init__(
             f"writing {self.path} failed: {os.strerror(errno)} (errno {errno}); "
             "nothing of the batch was kept, look at the disk and send it again"
+        )
+
+
+class ReadFailed(StorageError):
+    """A read failed."""
+
+    def __init__(self, path: str | os.PathLike[str], errno: int) -> None:
+        self.path, self.errno = os.fspath(path), errno
+        super().__init__(
+            f"reading {self.path} failed: {os.strerror(errno)} (errno {errno}); look at the disk and try again"
         )
 
 

@@ -35,7 +35,7 @@ class Entry:
     """When it was handed over, in the partition's own count."""
 
     def __str__(self) -> str:
-        return self.data[4 if self.data[0] < 0x80 else 11 :][:40].split(b" ")[0].decode("ascii", "replace")
+        return self.data[4 if self.data[0] < 0x80 else 15 :][:40].split(b" ")[0].decode("ascii", "replace")
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,12 +205,17 @@ class PartitionModel:
                 if first + entry.records <= offset:
                     self._hold(first, entry)
 
-    def forget_before(self, first_offset: int) -> None:
-        """Retention or truncation was answered: what lies before is gone, and stays gone."""
+    def check_first(self, first_offset: int) -> None:
+        """A partition may begin where nothing was removed that had to stay, and nothing came back that had to go."""
+        limit = max(self.drop_limit, self.first_offset)
         require(
-            self.first_offset <= first_offset <= max(self.drop_limit, self.first_offset),
-            f"{self.name}: starts at {first_offset}, was {self.first_offset}, up to {self.drop_limit} may go",
+            self.first_offset <= first_offset <= limit,
+            f"{self.name}: starts at {first_offset}, was {self.first_offset}, up to {limit} may go",
         )
+
+    def removed_before(self, first_offset: int) -> None:
+        """A removal was answered: what lies before is gone, and stays gone."""
+        self.check_first(first_offset)
         self.first_offset = first_offset
         self.confirmed_end = max(self.confirmed_end, first_offset)
         self.confirmed = {o: e for o, e in self.confirmed.items() if o >= first_offset}
@@ -229,56 +234,54 @@ class PartitionModel:
 
     # What readers see.
 
-    def check_seen(self, seen: Seen, end: int) -> None:
+    def check_seen(self, seen: Seen, first_offset: int, end: int) -> None:
         """A reader of the running engine gave these entries, from the first to the committed offset."""
         self.committed(end)
-        self._check_dense(seen, end)
+        self.check_first(first_offset)
+        self._check_dense(seen, first_offset, end)
         for offset, data, _ in seen:
             entry = self.sent.get(data)
             require(entry is not None, f"{self.name}: offset {offset} holds what nobody sent")
             assert entry is not None
             if entry.staged is not None:
                 self._hold(offset, entry)
-        self._check_confirmed(seen)
+        self._check_confirmed(seen, first_offset)
         extra = {offset for offset, _, _ in seen} - self.confirmed.keys()
         require(not extra, f"{self.name}: offsets {sorted(extra)} are shown but were never confirmed")
 
     def adopt(self, seen: Seen, first_offset: int, end: int, opening: Opening) -> None:
         """An opening shows these entries: check them, and go on with them as the truth."""
-        self.drop_limit = max(self.drop_limit, self.first_offset)
-        self.forget_before(first_offset)
-        self._check_dense(seen, end)
+        self.check_first(first_offset)
+        self._check_dense(seen, first_offset, end)
         if self.durable or not opening.machine_crash:
-            self._check_confirmed(seen)
+            self._check_confirmed(seen, first_offset)
         else:
             self.sequences.clear()
         self._check_origin(seen, opening)
         self.pending.clear()
         self.confirmed.clear()
-        self.confirmed_end = first_offset
+        self.first_offset = self.drop_limit = self.confirmed_end = first_offset
         for offset, data, _ in seen:
             self._hold(offset, self.sent[data])
         staged = {data: entry for data, entry in self.sent.items() if entry.staged is not None}
         self.sent = staged | {entry.data: entry for entry in self.confirmed.values()}
         self.sync_failed = False
-        self.drop_limit = first_offset
 
-    def _check_dense(self, seen: Seen, end: int) -> None:
-        expected = seen[0][0] if seen else end
-        require(
-            expected <= self.first_offset or not seen, f"{self.name}: events before {expected} are missing"
-        )
+    def _check_dense(self, seen: Seen, first_offset: int, end: int) -> None:
+        expected = first_offset
         for offset, _, records in seen:
             require(offset == expected, f"{self.name}: offset {offset} where {expected} belongs")
             expected += records
         require(expected == end, f"{self.name}: ends at {expected}, says {end}")
 
-    def _check_confirmed(self, seen: Seen) -> None:
+    def _check_confirmed(self, seen: Seen, first_offset: int) -> None:
         shown = {offset: data for offset, data, _ in seen}
         for offset, entry in self.confirmed.items():
+            if offset < first_offset:
+                continue
             require(
                 offset in shown,
-                f"{self.name}: confirmed {entry} at offset {offset} is lost (first {self.first_offset})",
+                f"{self.name}: confirmed {entry} at offset {offset} is lost (first {first_offset})",
             )
             require(
                 shown[offset] == entry.data,

@@ -54,7 +54,7 @@ def delete_log(world: World) -> None:
     except StorageError as error:
         tell_error(world, error)
         if world.has_log(log.name):
-            log.fate = "present"
+            log.fate, log.may_vanish = "present", True
             return
     _forget_log(world, log, "deleting")
 
@@ -154,7 +154,7 @@ def read(world: World) -> None:
         return
     partition = world.partition(model)
     world.note(f"read {model.name}, {partition.first_offset} to {partition.committed_offset}")
-    model.check_seen(read_entries(partition), partition.committed_offset)
+    model.check_seen(read_entries(partition), partition.first_offset, partition.committed_offset)
     if partition.committed_offset > partition.first_offset:
         offset = world.rng.randrange(partition.first_offset, partition.committed_offset)
         chunk = read_chunks(partition, offset)[0]
@@ -175,10 +175,12 @@ def truncate(world: World) -> None:
         before = world.rng.randint(partition.first_offset, before)
     world.note(f"truncate {model.name} before {before}")
     model.drop_limit = max(model.drop_limit, before)
-    everything = before == partition.committed_offset
+    everything = before == partition.committed_offset and partition.in_flight is None
 
     def done(error: StorageError | None) -> None:
         world.note(f"   truncated {model.name}: {error}")
+        if error is None and partition.first_offset <= before:
+            model.removed_before(partition.first_offset)
         if error is None and everything:
             require(
                 partition.first_offset >= before,
@@ -309,7 +311,7 @@ def settle(world: World) -> None:
     for model in world.models():
         if model.damage is None:
             partition = world.partition(model)
-            model.check_seen(read_entries(partition), partition.committed_offset)
+            model.check_seen(read_entries(partition), partition.first_offset, partition.committed_offset)
 
 
 def _log(world: World) -> LogModel | None:

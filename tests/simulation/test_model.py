@@ -70,11 +70,11 @@ def test_what_was_refused_may_come_back_by_a_crash_but_not_by_a_clean_opening() 
 def test_events_go_only_as_far_as_truncation_was_asked_for() -> None:
     model = model_with_two_confirmed_and_two_pending()
     model.drop_limit = 1
-    model.forget_before(1)
+    model.removed_before(1)
     with pytest.raises(Violation, match="may go"):
-        model.forget_before(2)
+        model.check_first(2)
     with pytest.raises(Violation, match="starts at 0"):
-        model.forget_before(0)
+        model.check_first(0)
 
 
 def test_duplicates_and_appends_are_confirmed_in_order() -> None:

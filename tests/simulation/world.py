@@ -44,8 +44,11 @@ class LogModel:
     fate: str = "present"
     """`creating` and `deleting` while nobody answered: a crash may leave either."""
 
+    may_vanish: bool = False
+    """Set when a deletion failed: the log is there, a crash may yet complete it."""
+
     @classmethod
-    def make(cls, name: str, settings: LogSettings, count: int, durable: bool = True) -> LogModel:
+    def make(cls, name: str, settings: LogSettings, count: int) -> LogModel:
         """A log nobody wrote to yet, with two producers on each partition."""
         durable = settings.durability == "disk"
         partitions = [PartitionModel(f"{name}/{number}", durable=durable) for number in range(count)]
@@ -217,7 +220,9 @@ class World:
             if commit.answered:
                 for model in commit.entries:
                     partition = self.partition(model)
-                    model.check_seen(read_entries(partition), partition.committed_offset)
+                    model.check_seen(
+                        read_entries(partition), partition.first_offset, partition.committed_offset
+                    )
         if any(commit.answered for commit in self.staged):
             self._check_staged_now()
         for log in self.logs.values():
@@ -227,8 +232,11 @@ class World:
 
     def check_descriptors(self) -> None:
         """Descriptors are bounded while the engine runs."""
+        if self._store is None:
+            return
         paths = [path for path in self.disk.open_descriptors() if path.suffix in (".segment", ".index")]
-        bound = self.settings.open_files_max + len(self.committer.queued) + len(self.committer.done)
+        writing = sum(p.in_flight is not None for log in self.store.logs.values() for p in log.partitions)
+        bound = self.settings.open_files_max + writing + 1  # one more for the internal partition
         require(len(paths) <= bound, f"{len(paths)} data files are open, {bound} are allowed")
 
     def observe_answers(self) -> None:
@@ -250,8 +258,7 @@ class World:
         )
         if log.settings.max_bytes or log.settings.max_age_ms:
             model.drop_limit = max(model.drop_limit, partition.committed_offset)
-        if partition.first_offset != model.first_offset:
-            model.forget_before(partition.first_offset)
+        model.check_first(partition.first_offset)
         for reference, sequence in model.sequences.items():
             require(
                 partition.sequence(reference) == sequence,
@@ -271,12 +278,12 @@ class World:
                 require(not self.has_log(name), f"log {name} came back after it was deleted")
         for log in list(self.logs.values()):
             there = self.has_log(log.name)
-            require(there or log.fate != "present", f"log {log.name} is lost")
+            require(there or log.fate != "present" or log.may_vanish, f"log {log.name} is lost")
             if not there:
                 del self.logs[log.name]
                 self.deleted.add(log.name)
                 continue
-            log.fate = "present"
+            log.fate, log.may_vanish = "present", False
             count = len(self.store.log(log.name).partitions)
             require(count == len(log.partitions), f"log {log.name} has {count} partitions")
         self._check_staged()
@@ -307,6 +314,7 @@ class World:
 
     def _check_damaged(self, model: PartitionModel, partition: Partition, damage: Damage) -> None:
         """It is told, all before it is served, nothing is taken, and no byte is cut away or mended."""
+        model.pending.clear()
         require(
             damage_of(partition) is not None, f"{model.name}: damage at {damage.position} is not reported"
         )
@@ -319,7 +327,7 @@ class World:
             all(offset < damage.offset for offset in shown), f"{model.name}: shows what lies behind damage"
         )
         for offset, entry in model.confirmed.items():
-            if model.first_offset <= offset < damage.offset:
+            if partition.first_offset <= offset < damage.offset:
                 require(
                     shown.get(offset) == entry.data, f"{model.name}: does not serve {offset}, before damage"
                 )

@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.errors import ForeignFile, LogCorrupt, MalformedChunk, NewerFormat, StorageError
 from headwater.log.files import Files, storage_error
-from headwater.log.folder import DELETED_SUFFIX, STATE_LOG_ID
+from headwater.log.folder import DELETED_SUFFIX, STATE_LOG_ID, UNFINISHED_SUFFIX
 from headwater.log.journal import JOURNAL_SUFFIX, read_records
 from headwater.log.log import read_definition
 from headwater.log.scan import SegmentScan
@@ -76,7 +76,7 @@ def check_folder(
         for name in files.names(folder / "logs"):
             if name.isdigit():
                 _check_log(files, folder / "logs" / name, report, progress)
-            elif not name.endswith(DELETED_SUFFIX):
+            elif not name.endswith((DELETED_SUFFIX, UNFINISHED_SUFFIX)):
                 report.findings.append(_foreign(folder / "logs" / name))
     except OSError as error:
         raise storage_error(error.errno or 0, Path(error.filename or folder)) from error

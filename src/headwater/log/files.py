@@ -13,6 +13,7 @@ from headwater.errors import (
     FolderInUse,
     ForeignFile,
     NoAccess,
+    ReadFailed,
     StorageError,
     TooManyOpenFiles,
     WriteFailed,
@@ -28,7 +29,7 @@ _NO_ACCESS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
-def storage_error(code: int, path: Path) -> StorageError:
+def storage_error(code: int, path: Path, *, reading: bool = False) -> StorageError:
     """The error of ours that says what an operating system error number means for this path."""
     if code in _NO_SPACE:
         return DiskFull(path)
@@ -38,7 +39,7 @@ def storage_error(code: int, path: Path) -> StorageError:
         return TooManyOpenFiles(path)
     if code in (errno.EISDIR, errno.ENOTDIR):
         return ForeignFile(path)
-    return WriteFailed(path, code)
+    return ReadFailed(path, code) if reading else WriteFailed(path, code)
 
 
 class Files:

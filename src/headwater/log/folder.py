@@ -11,11 +11,19 @@ from headwater.errors import ForeignFile, NewerFormat
 from headwater.log.files import Files, storage_error
 from headwater.log.log import LogDefinition, read_definition, write_definition
 
-__all__ = ["DELETED_SUFFIX", "STATE_LOG_ID", "STORE_FORMAT", "DataFolder", "StoreDefinition"]
+__all__ = [
+    "DELETED_SUFFIX",
+    "STATE_LOG_ID",
+    "STORE_FORMAT",
+    "UNFINISHED_SUFFIX",
+    "DataFolder",
+    "StoreDefinition",
+]
 
 STORE_FORMAT = 1
 STATE_LOG_ID = 0
 DELETED_SUFFIX = ".deleted"
+UNFINISHED_SUFFIX = ".new"
 
 _FOLDERS = ("journal", "logs", "staging")
 
@@ -54,7 +62,9 @@ class DataFolder:
     def open(self) -> None:
         """Lock the folder, make what is missing, and raise the epoch."""
         try:
-            self._files.make_folder(self.path)
+            if not self._files.exists(self.path):
+                self._files.make_folder(self.path)
+                self._files.sync_folder(self.path.parent)
             self._lock_fd = self._files.lock(self.path / "lock")
         except OSError as error:
             raise storage_error(error.errno or 0, self.path) from error
@@ -80,19 +90,18 @@ class DataFolder:
         logs = self.path / "logs"
         for name in self._files.names(logs):
             folder = logs / name
-            if name.endswith(DELETED_SUFFIX):
+            if name.endswith((DELETED_SUFFIX, UNFINISHED_SUFFIX)):
                 self._files.remove_tree(folder)
             elif name.isdigit() and int(name) != STATE_LOG_ID:
-                if self._files.exists(folder / "log.json"):
-                    yield read_definition(self._files, folder)
-                else:
-                    self._files.remove_tree(folder)
+                yield read_definition(self._files, folder)
 
     def create_log(self, definition: LogDefinition) -> None:
-        """Make the folder of a log, durably."""
+        """Make the folder of a log, durably: it gets its name when all in it is there."""
         folder = self.log(definition.id)
-        self._files.make_folder(folder)
-        write_definition(self._files, folder, definition)
+        unnamed = folder.with_name(folder.name + UNFINISHED_SUFFIX)
+        self._files.make_folder(unnamed)
+        write_definition(self._files, unnamed, definition)
+        self._files.rename(unnamed, folder)
         self._files.sync_folder(folder.parent)
 
     def delete_log(self, log_id: int) -> Path:
@@ -100,7 +109,11 @@ class DataFolder:
         folder = self.log(log_id)
         target = folder.with_name(folder.name + DELETED_SUFFIX)
         self._files.rename(folder, target)
-        self._files.sync_folder(folder.parent)
+        try:
+            self._files.sync_folder(folder.parent)
+        except OSError:
+            self._files.rename(target, folder)
+            raise
         return target
 
     def _open_locked(self) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import errno
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
-from headwater.log.files import Files, storage_error
+from headwater.log.files import Files
 
 __all__ = ["OpenFiles"]
 
 _NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+
+
+T = TypeVar("T")
 
 
 class _Held:
@@ -34,11 +39,11 @@ class OpenFiles:
         """A descriptor for reading, or writing too; give it back with `release`."""
         held = self._held.get(path)
         if held is None:
-            held = self._held[path] = _Held(self._open(path, write), 0)
+            held = self._held[path] = _Held(self._open(path, write), 1)
             self._shrink()
         else:
             self._held.move_to_end(path)
-        held.users += 1
+            held.users += 1
         return held.fd
 
     def adopt(self, path: Path, fd: int) -> None:
@@ -69,25 +74,23 @@ class OpenFiles:
         for path in list(self._held):
             self._close(path)
 
-    def _open(self, path: Path, write: bool) -> int:
-        # A reader's descriptor may have to serve the writer later, so it is opened for both where that is allowed.
+    def make_room(self, use: Callable[[], T]) -> T:
+        """Do something that opens files; if the process has too many open, unused ones are closed for it."""
         try:
-            return self._open_or_make_room(path, write=True)
-        except PermissionError:
-            if write:
-                raise
-            return self._open_or_make_room(path, write=False)
-
-    def _open_or_make_room(self, path: Path, *, write: bool) -> int:
-        try:
-            return self._files.open(path, write=write)
+            return use()
         except OSError as error:
             if error.errno not in _NO_FILES or not self._close_unused():
                 raise
+        return use()
+
+    def _open(self, path: Path, write: bool) -> int:
+        # A reader's descriptor may have to serve the writer later, so it is opened for both where that is allowed.
         try:
-            return self._files.open(path, write=write)
-        except OSError as error:
-            raise storage_error(error.errno or errno.EMFILE, path) from error
+            return self.make_room(lambda: self._files.open(path, write=True))
+        except PermissionError:
+            if write:
+                raise
+            return self._files.open(path)
 
     def _close_unused(self) -> int:
         unused = [path for path, held in self._held.items() if not held.users]

@@ -294,7 +294,8 @@ class Partition:
             self._take_back(commit, commit.error)
         if self.error is not None:
             self.refuse_gathered(self.error)
-        elif self.dirty:
+        elif self.dirty and commit.error is None:
+            # After an error what is left, stored offsets, waits for the next append: the disk may be full for long.
             self.owner.mark_dirty(self)
 
     def refuse_gathered(self, error: StorageError) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from headwater.encoding._kernel import SCAN_FIELDS, scan_chunks
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header
 from headwater.errors import LogCorrupt, MalformedChunk
+from headwater.log.files import storage_error
 from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
@@ -112,7 +113,12 @@ class Reader:
             if partition.state is PartitionState.DAMAGED and partition.error is not None:
                 raise partition.error
             return None
-        return self._read_tail() or self._read_disk(wait)
+        try:
+            return self._read_tail() or self._read_disk(wait)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise storage_error(error.errno or 0, partition.folder, reading=True) from error
 
     def _read_tail(self) -> Run | None:
         tail = self._partition.tail

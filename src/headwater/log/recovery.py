@@ -303,7 +303,7 @@ class _NewestSegment:
         return 0
 
     def _believe(self, end: int) -> None:
-        """Cut the tail, and write again what may be in memory alone; then all that remains is durable."""
+        """Cut the tail, and write again what may be in memory alone, names too; then all that remains is durable."""
         segment = self._segment
         if end < segment.size:
             self._files.truncate(self._fd, end)
@@ -311,6 +311,8 @@ class _NewestSegment:
             data = self._files.read(self._fd, position, min(_REWRITE_BYTES, end - position))
             self._files.write(self._fd, position, data)
         self._files.sync(self._fd)
+        self._files.sync_folder(segment.path.parent)
+        self._files.sync_folder(segment.path.parent.parent)
         segment.size = end
         self._found.synced_position = end
         self._found.segments = [segment]

@@ -79,13 +79,19 @@ class CommitScheduler:
     def collect(self) -> bool:
         """Apply jobs that are done; whether there were any."""
         jobs = self._committer.collect()
+        faults: list[Exception] = []
         for job in jobs:
             self._jobs -= 1
             if isinstance(job, Commit):
                 self._direct -= 1
                 if job.sync_failed:
                     self._unsyncable.add(job.segment.path)
-            job.apply()
+            try:
+                job.apply()
+            except Exception as fault:  # noqa: BLE001 - a fault of ours in one must not keep the others waiting
+                faults.append(fault)
+        if faults:
+            raise faults[0]
         return bool(jobs)
 
     def flush(self) -> None:

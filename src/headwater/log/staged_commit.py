@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import msgspec
 
 from headwater.errors import (
+    CallerError,
     InvalidStagedCommit,
     LogBusy,
-    MalformedChunk,
     PartitionDeleted,
     StorageError,
     UnknownAttempt,
-    WriteFailed,
 )
 from headwater.log.commit import PartitionId
+from headwater.log.files import storage_error
 from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
 from headwater.log.staging import BATCH_MAX, StagedBlock, StagedCommit, Staging
@@ -155,28 +156,25 @@ class _Appending:
         self._under_way = 0
         self._ended = False
         self._error: StorageError | None = None
-        self._waits_for_room = False
+        self._going = False
         self.waiting: list[OnDone] = []
 
     def go_on(self) -> None:
         """Append as much as there is room for."""
-        while self._error is None and not self._ended and self._under_way < _BLOCKS_UNDER_WAY_MAX:
-            try:
-                block = self._next or next(self._blocks, None)
-                if block is None:
-                    self._ended = True
-                    break
-                self._next = block
-                if not self._append(block):
+        if self._going:
+            return  # called back from within, for a block that was stored already
+        self._going = True
+        try:
+            while self._error is None and not self._ended and self._under_way < _BLOCKS_UNDER_WAY_MAX:
+                if not self._append_next():
                     return
-                self._next = None
-                self._sequence += 1
-            except OSError as error:
-                self._error = WriteFailed("staging", error.errno or 0)
-            except (StorageError, MalformedChunk) as error:
-                self._error = error
+        except OSError as error:
+            self._error = storage_error(error.errno or 0, Path(error.filename or "staging"))
+        except (StorageError, CallerError) as error:
+            self._error = error if isinstance(error, StorageError) else StorageError(str(error))
+        finally:
+            self._going = False
         if not self._under_way and (self._ended or self._error is not None):
-            self._blocks = iter(())
             finished, self._finished = self._finished, _ignore
             finished(self._error)
 
@@ -185,31 +183,39 @@ class _Appending:
         for on_done in self.waiting:
             on_done(error)
 
-    def _append(self, block: StagedBlock) -> bool:
+    def _append_next(self) -> bool:
         """Append one block; False if there is no room now, and the next commit of its partition goes on."""
+        block = self._next or next(self._blocks, None)
+        self._next = None
+        if block is None:
+            self._ended = True
+            return True
         partition = self._partition_of(block.partition)
-        if partition is None:
-            return True  # its log was deleted meanwhile
         self._under_way += 1
         try:
-            partition.append(
-                block.data,
-                block.entries,
-                block.records,
-                self._done,
-                reference=self._reference,
-                sequence=self._sequence,
-            )
+            if partition is not None:  # else its log was deleted meanwhile
+                partition.append(
+                    block.data,
+                    block.entries,
+                    block.records,
+                    self._done,
+                    reference=self._reference,
+                    sequence=self._sequence,
+                )
+            else:
+                self._under_way -= 1
         except PartitionDeleted:
             self._under_way -= 1
         except LogBusy:
             self._under_way -= 1
-            if not self._under_way:
+            self._next = block
+            if not self._under_way and partition is not None:
                 partition.call_when_committed(self.go_on)
             return False
-        except StorageError:
+        except BaseException:
             self._under_way -= 1
             raise
+        self._sequence += 1
         return True
 
     def _done(self, error: StorageError | None) -> None:

@@ -24,7 +24,10 @@ from typing import Literal
 import msgspec
 from isal.isal_zlib import crc32
 
+from headwater.encoding._kernel import walk_entries
+from headwater.encoding.chunk import ENTRIES_MAX
 from headwater.errors import (
+    EntryTooLarge,
     InvalidStagedCommit,
     LogBusy,
     MalformedChunk,
@@ -32,10 +35,12 @@ from headwater.errors import (
     StorageError,
     SyncFailed,
     UnknownAttempt,
+    UnknownPartition,
 )
 from headwater.log.commit import Job, PartitionId
 from headwater.log.files import Buffer, Files, storage_error
 from headwater.log.intake import OnDone
+from headwater.log.partition import Partition
 from headwater.log.settings import StoreSettings
 
 __all__ = [
@@ -115,9 +120,15 @@ class Staging:
     """The uploads of a data folder; which of them win is decided in `staged_commit.py`."""
 
     def __init__(
-        self, files: Files, folder: Path, submit: Callable[[Job], None], settings: StoreSettings
+        self,
+        files: Files,
+        folder: Path,
+        submit: Callable[[Job], None],
+        partition_of: Callable[[PartitionId], Partition | None],
+        settings: StoreSettings,
     ) -> None:
         self._files = files
+        self._partition_of = partition_of
         self._folder = folder
         self._submit = submit
         self._settings = settings
@@ -144,6 +155,7 @@ class Staging:
         path = self._path(attempt, UPLOAD_SUFFIX)
         if attempt in self._sealed:
             raise InvalidStagedCommit(f"attempt {attempt!r} is sealed already")
+        self._check_block(block)
         size = self._sizes.get(attempt, 0)
         data = b"" if size else encode_staging_header(now_ms)
         data += encode_block(block)
@@ -180,13 +192,18 @@ class Staging:
         return attempt in self._sealed
 
     def blocks(self, attempt: str) -> Iterator[StagedBlock]:
-        """The blocks of a sealed upload, in order."""
+        """The blocks of a sealed upload, in order; the file is not held open between them."""
         path = self._path(attempt, STAGED_SUFFIX)
-        fd = self._files.open(path)
-        try:
-            yield from read_blocks(self._files, fd, path)
-        finally:
-            self._files.close(fd)
+        position = 0
+        while True:
+            fd = self._files.open(path)
+            try:
+                block, position = read_block(self._files, fd, path, position)
+            finally:
+                self._files.close(fd)
+            if block is None:
+                return
+            yield block
 
     def remove(self, attempt: str) -> None:
         """An upload is no longer needed; whether the removal is durable does not matter."""
@@ -207,6 +224,21 @@ class Staging:
                 and self._created_ms(attempt, suffix) < now_ms - self._settings.staging_expiry_ms
             ):
                 self.remove(attempt)
+
+    def _check_block(self, block: StagedBlock) -> None:
+        """Refuse what its partition could not take later."""
+        partition = self._partition_of(block.partition)
+        if partition is None:
+            raise UnknownPartition(str(block.partition.log_id), block.partition.number)
+        size = len(block.data)
+        if size > partition.settings.chunk_data_bytes_max or block.entries > ENTRIES_MAX:
+            raise EntryTooLarge(size, partition.settings.chunk_data_bytes_max)
+        try:
+            walked = walk_entries(block.data, 0, size, block.entries)
+        except MalformedChunk as error:
+            raise InvalidStagedCommit(f"a block does not parse: {error.reason}") from error
+        if walked != (size, block.records) or not block.entries:
+            raise InvalidStagedCommit("a block holds other entries than it says")
 
     def _write(self, fd: int, size: int, data: bytes) -> None:
         try:
@@ -259,18 +291,28 @@ def encode_block(block: StagedBlock) -> bytes:
 
 def read_blocks(files: Files, fd: int, path: Path) -> Iterator[StagedBlock]:
     """All blocks of a staging file; raises `MalformedChunk` at damage, for it was durable before it was sealed."""
+    block, position = read_block(files, fd, path, 0)
+    while block is not None:
+        yield block
+        block, position = read_block(files, fd, path, position)
+
+
+def read_block(files: Files, fd: int, path: Path, position: int) -> tuple[StagedBlock | None, int]:
+    """The block at a position, 0 for the first, and the position behind it; None at the end."""
     size = files.size(fd)
-    decode_staging_header(files.read(fd, 0, STAGING_HEADER_BYTES), path)
-    position = STAGING_HEADER_BYTES
-    while position < size:
-        head = files.read(fd, position, BLOCK_HEADER_BYTES)
-        if len(head) < BLOCK_HEADER_BYTES:
-            raise MalformedChunk(position, "a staged block is cut off")
-        log_id, number, entries, records, byte_count = _BLOCK.unpack_from(head, _CRC.size)
-        if byte_count > size - position - BLOCK_HEADER_BYTES:
-            raise MalformedChunk(position, "a staged block is cut off")
-        data = files.read(fd, position + BLOCK_HEADER_BYTES, byte_count)
-        if _CRC.unpack_from(head)[0] != crc32(data, crc32(head[_CRC.size :])):
-            raise MalformedChunk(position, "CRC of a staged block")
-        yield StagedBlock(PartitionId(log_id, number), entries, records, data)
-        position += BLOCK_HEADER_BYTES + byte_count
+    if position == 0:
+        decode_staging_header(files.read(fd, 0, STAGING_HEADER_BYTES), path)
+        position = STAGING_HEADER_BYTES
+    if position == size:
+        return None, position
+    head = files.read(fd, position, BLOCK_HEADER_BYTES)
+    if len(head) < BLOCK_HEADER_BYTES:
+        raise MalformedChunk(position, "a staged block is cut off")
+    log_id, number, entries, records, byte_count = _BLOCK.unpack_from(head, _CRC.size)
+    if byte_count > size - position - BLOCK_HEADER_BYTES:
+        raise MalformedChunk(position, "a staged block is cut off")
+    data = files.read(fd, position + BLOCK_HEADER_BYTES, byte_count)
+    if _CRC.unpack_from(head)[0] != crc32(data, crc32(head[_CRC.size :])):
+        raise MalformedChunk(position, "the CRC of a staged block does not hold")
+    block = StagedBlock(PartitionId(log_id, number), entries, records, data)
+    return block, position + BLOCK_HEADER_BYTES + byte_count

@@ -58,7 +58,7 @@ class Store:
         self.settings = settings
         self.files = files
         self.open_files = OpenFiles(files, settings.open_files_max)
-        self.indexes = IndexCache(settings.index_bytes_max, lambda segment: load_index(files, segment))
+        self.indexes = IndexCache(settings.index_bytes_max, self._load_index)
         self.uncommitted_bytes = 0
         self.epoch = 0
         self.logs: dict[tuple[str, str], Log] = {}
@@ -76,7 +76,9 @@ class Store:
         self._partitions: dict[PartitionId, Partition] = {}
         self._tail: deque[tuple[Partition, int]] = deque()
         self._tail_bytes = 0
-        self.staging = Staging(files, self._folder.staging, self._scheduler.submit, settings)
+        self.staging = Staging(
+            files, self._folder.staging, self._scheduler.submit, self._partitions.get, settings
+        )
 
     @classmethod
     def open(
@@ -102,6 +104,9 @@ class Store:
 
     def close(self) -> None:
         """Commit what was appended, and leave the folder so that opening it again takes no recovery."""
+        for partition in self._partitions.values():
+            if partition.dirty:
+                self._scheduler.mark_dirty(partition)
         self.flush()
         for partition in self._partitions.values():
             if partition.snapshot_stale and not partition.read_only:
@@ -182,12 +187,20 @@ class Store:
             self._drop_tail(partition)
         self._scheduler.submit(TreeRemoval(self.files, removed))
 
-    def enforce_retention(self) -> None:
-        """Let go what is too old or too much; call it every now and then, also while nobody writes."""
+    def enforce_retention(self) -> list[StorageError]:
+        """Let go what is too old or too much, also while nobody writes; gives what went wrong, to be tried again."""
         now_ms = self._clock()
+        errors = []
         for partition in list(self._partitions.values()):
-            enforce_retention(partition, now_ms)
-        self.staged.expire(now_ms, self.settings.tracking_expiry_ms)
+            try:
+                enforce_retention(partition, now_ms)
+            except StorageError as error:
+                errors.append(error)
+        try:
+            self.staged.expire(now_ms, self.settings.tracking_expiry_ms)
+        except StorageError as error:
+            errors.append(error)
+        return errors
 
     # Commits
 
@@ -287,6 +300,12 @@ class Store:
 
     def _logs_of(self, vhost: str) -> list[Log]:
         return [log for (its_vhost, _), log in self.logs.items() if its_vhost == vhost]
+
+    def _load_index(self, segment: Segment) -> bytes:
+        try:
+            return self.open_files.make_room(lambda: load_index(self.files, segment))
+        except OSError as error:
+            raise storage_error(error.errno or 0, segment.path, reading=True) from error
 
     def _forget(self, segments: Sequence[Segment]) -> None:
         for segment in segments:

@@ -103,9 +103,10 @@ class Server:
         while True:
             await asyncio.sleep(self._settings.retention_interval_s)
             try:
-                store.enforce_retention()
+                for error in store.enforce_retention():
+                    logger.warning("removing what expired failed, the next round tries again: %s", error)
             except Exception:  # whatever failed, events are still served
-                logger.exception("removing expired segments failed; the next round tries again")
+                logger.exception("removing what expired failed; the next round tries again")
 
 
 async def _serve(settings: Settings) -> None:
