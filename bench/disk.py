@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["BareWriter", "cached_share", "drop_cached", "filesystem_of", "log_files", "read_bare", "scratch"]
+__all__ = ["BareWriter", "cached_share", "drop_cached", "filesystem_of", "log_files", "read_bare", "scratch", "touch_memory"]
 
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs"})
 
@@ -73,6 +73,19 @@ class BareWriter:
             self._position += written
             count += 1
         return BareWrites(count * commit_bytes / elapsed, count / elapsed)
+
+
+def touch_memory(byte_count: int) -> None:
+    """Use so much memory and give it back, at most half of what is free.
+
+    A virtual machine gets its memory from its host page by page, at the first touch. That can cost more than to write
+    the page to the disk, and would be measured as if it did.
+    """
+    free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
+    size = min(byte_count, free // 2)
+    if size > 0:
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
+        mmap.mmap(-1, size, flags).close()
 
 
 def log_files(folder: Path) -> list[Path]:

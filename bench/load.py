@@ -18,7 +18,8 @@ import uvloop
 
 from bench.figure import percentile
 from headwater.errors import StorageError
-from headwater.log.commit import Commit, Job, ThreadedCommitter
+from headwater.log.commit import Commit
+from headwater.log.committer import Job, ThreadedCommitter
 from headwater.log.intake import OnDone
 from headwater.log.journal import JournalRound
 from headwater.log.partition import Partition

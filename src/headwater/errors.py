@@ -11,6 +11,7 @@ __all__ = [
     "FolderInUse",
     "ForeignFile",
     "HeadwaterError",
+    "InvalidEntries",
     "InvalidSettings",
     "InvalidStagedCommit",
     "LogBusy",
@@ -133,6 +134,17 @@ class EntryTooLarge(CallerError):
         super().__init__(
             f"an entry of {size_bytes} bytes is above the maximum of {size_bytes_max}; "
             "send smaller messages, or raise the maximum"
+        )
+
+
+class InvalidEntries(CallerError):
+    """Counts of entries and records that no chunk can have."""
+
+    def __init__(self, entries: int, records: int, entries_max: int) -> None:
+        self.entries, self.records, self.entries_max = entries, records, entries_max
+        super().__init__(
+            f"{entries} entries with {records} records cannot be appended as one; "
+            f"append 1 to {entries_max} entries, each with a record or more"
         )
 
 

@@ -121,6 +121,11 @@ class FaultyFiles(Files):
         """Let syncs fail: the pages are clean afterwards, but not durable."""
         self.fail("sync", pattern, errno.EIO, times=times)
 
+    @property
+    def troubled(self) -> bool:
+        """Whether operations may fail."""
+        return bool(self._faults) or self.capacity_bytes is not None or self.open_files_max is not None
+
     def heal(self) -> None:
         """No fault is left, and there is room and there are descriptors."""
         self._faults.clear()

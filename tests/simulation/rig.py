@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from headwater.errors import LogCorrupt, PartitionReadOnly, StorageError
-from headwater.log.commit import Job
+from headwater.log.committer import Job
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import Reader
 from headwater.log.settings import LogSettings, StoreSettings

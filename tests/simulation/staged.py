@@ -18,6 +18,8 @@ class StagedCommit:
     batch: int
     attempts: list[str]
     entries: dict[PartitionModel, list[Entry]] = field(default_factory=dict)
+    starts: dict[PartitionModel, int] = field(default_factory=dict)
+    """The offset before which nothing of it can be, by partition."""
     asked: bool = False
     answered: bool = False
 
@@ -26,19 +28,16 @@ class StagedCommit:
         if error is None:
             self.answered = True
 
-    def check(self, seen: dict[str, Seen]) -> bool:
+    def check(self, seen: dict[PartitionModel, Seen], first_offsets: dict[PartitionModel, int]) -> bool:
         """Hold what is visible to the promise; whether there is nothing more to wait for."""
         found = [
-            self._place(model, [data for _, data, _ in seen[model.name]], entries)
+            self._place(model, [data for _, data, _ in seen[model]], entries)
             for model, entries in self.entries.items()
+            if first_offsets[model] <= self.starts[model]  # else retention may have taken some of it
         ]
-        require(
-            all(found) or not any(found), f"staged commit {self.query}/{self.batch} is there in part: {found}"
-        )
-        if self.answered:
-            require(
-                not found or all(found), f"staged commit {self.query}/{self.batch} was answered and is lost"
-            )
+        name = f"staged commit {self.query}/{self.batch}"
+        require(all(found) or not any(found), f"{name} is there in part: {found}")
+        require(all(found) or not self.answered, f"{name} was answered and is lost")
         return all(found)
 
     def _place(self, model: PartitionModel, shown: list[bytes], entries: list[Entry]) -> bool:

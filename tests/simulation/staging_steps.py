@@ -31,7 +31,7 @@ def upload(world: World) -> None:
             _seal(world, attempt)
         if world.rng.random() < 0.3:
             _upload_block(world, f"{query}-{number}-loser", world.rng.choice(models))
-    except StorageError as error:
+    except HeadwaterError as error:
         tell_error(world, error)
     else:
         world.note(f"uploaded {query}/{number}: {sum(map(len, commit.entries.values()))} entries")
@@ -52,6 +52,7 @@ def commit_upload(world: World) -> None:
     for model, entries in commit.entries.items():
         if not asked:
             model.stage(entries)
+            commit.starts[model] = world.partition(model).committed_offset
     try:
         world.store.staged.commit(commit.query, commit.batch, commit.attempts, commit.answer)
     except HeadwaterError as error:

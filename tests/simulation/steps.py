@@ -7,6 +7,7 @@ from collections.abc import Callable
 from random import Random
 
 from headwater.errors import HeadwaterError, StorageError
+from headwater.log.partition import Partition
 from tests.simulation.clients import ENTRY_BYTES, send_plain
 from tests.simulation.faulty_files import Phase
 from tests.simulation.model import Entry, PartitionModel, Values, require
@@ -154,6 +155,14 @@ def read(world: World) -> None:
         return
     partition = world.partition(model)
     world.note(f"read {model.name}, {partition.first_offset} to {partition.committed_offset}")
+    try:
+        _read(world, model, partition)
+    except StorageError as error:
+        tell_error(world, error)
+        require(world.disk.troubled, f"{model.name}: cannot be read: {error}")
+
+
+def _read(world: World, model: PartitionModel, partition: Partition) -> None:
     model.check_seen(read_entries(partition), partition.first_offset, partition.committed_offset)
     if partition.committed_offset > partition.first_offset:
         offset = world.rng.randrange(partition.first_offset, partition.committed_offset)

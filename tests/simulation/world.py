@@ -165,7 +165,7 @@ class World:
     def close(self) -> None:
         """Close in order: everything is answered then, and no descriptor is left."""
         self.store.close()
-        self.observe_answers()
+        self._observe_close()
         require(not self.disk.open_descriptors(), f"descriptors leak: {self.disk.open_descriptors()}")
         self._store = self._committer = None
         self.disk = self.disk.after_process_crash()
@@ -224,7 +224,7 @@ class World:
                         read_entries(partition), partition.first_offset, partition.committed_offset
                     )
         if any(commit.answered for commit in self.staged):
-            self._check_staged_now()
+            self._check_staged([commit for commit in self.staged if commit.answered])
         for log in self.logs.values():
             if log.fate == "present":
                 for model in log.partitions:
@@ -239,9 +239,10 @@ class World:
         bound = self.settings.open_files_max + writing + 1  # one more for the internal partition
         require(len(paths) <= bound, f"{len(paths)} data files are open, {bound} are allowed")
 
-    def observe_answers(self) -> None:
+    def _observe_close(self) -> None:
         """After a close nothing may be left unanswered."""
         for model in self.models():
+            model.sync_failed |= self.partition(model).read_only
             require(not model.pending, f"{model.name}: appends are unanswered after a close")
 
     def _observe(self, log: LogModel, model: PartitionModel, partition: Partition) -> None:
@@ -286,7 +287,9 @@ class World:
             log.fate, log.may_vanish = "present", False
             count = len(self.store.log(log.name).partitions)
             require(count == len(log.partitions), f"log {log.name} has {count} partitions")
-        self._check_staged()
+        self.drop_staged()
+        self.store.flush()  # the engine finishes staged commits by itself
+        self._check_staged(list(self.staged))
         for model in self.models():
             self._check_partition(model, opening)
         for log in self.logs.values():
@@ -354,17 +357,14 @@ class World:
                 values.durable = 0
             values.adopt(f"{model.name} offset of {reference!r}", partition.stored_offset(reference))
 
-    def _check_staged(self) -> None:
-        """Staged commits are finished by the engine itself; each is there once, in one piece, or not at all."""
-        self.drop_staged()
-        self.store.flush()
-        self._check_staged_now()
-
-    def _check_staged_now(self) -> None:
-        for commit in list(self.staged):
-            if commit.asked and commit.check(
-                {m.name: read_entries(self.partition(m)) for m in commit.entries}
-            ):
+    def _check_staged(self, commits: list[StagedCommit]) -> None:
+        """Each is there once, in one piece, or not at all."""
+        for commit in commits:
+            if not commit.asked:
+                continue
+            partitions = {model: self.partition(model) for model in commit.entries}
+            seen = {model: read_entries(partition) for model, partition in partitions.items()}
+            if commit.check(seen, {model: p.first_offset for model, p in partitions.items()}):
                 self.staged.remove(commit)
                 self.finished.append(commit)
 

@@ -81,8 +81,9 @@ class ChunkWriter:
             timestamp_ms_max=self._timestamp_ms_max,
             salt=self._salt,
         )
+        del gathering.buffer[total:]  # the tail may keep it for long
         view = memoryview(gathering.buffer)
-        self.buffers.append(view[:total])
+        self.buffers.append(view)
         self.chunks.append(
             SealedChunk(
                 type,
@@ -90,6 +91,7 @@ class ChunkWriter:
                 gathering.records,
                 self.position,
                 self._timestamp_ms_max,
+                total,
                 view[: gathering.end],
                 gathering.publishers,
                 offsets,

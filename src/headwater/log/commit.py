@@ -1,15 +1,9 @@
-"""From gathered to durable: one write to one segment, the threads that carry it out, and what it reports back."""
+"""From gathered to durable: one write to one segment, and what it reports back."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import threading
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Protocol
 
 import msgspec
 
@@ -19,17 +13,7 @@ from headwater.log.files import Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.segment import Segment
 
-__all__ = ["Commit", "Committer", "Job", "PartitionId", "SealedChunk", "ThreadedCommitter"]
-
-
-class Job(Protocol):
-    """I/O that a thread carries out: `run` there, then `apply` where the partitions live."""
-
-    def run(self) -> None:
-        """Do the I/O; keeps errors instead of raising them."""
-
-    def apply(self) -> None:
-        """Report what came of it."""
+__all__ = ["Commit", "PartitionId", "SealedChunk"]
 
 
 class PartitionId(msgspec.Struct, frozen=True, gc=False):
@@ -50,6 +34,8 @@ class SealedChunk(msgspec.Struct, frozen=True):
     records: int
     position: int
     timestamp_ms_max: int
+    total_bytes: int
+    """Header, data and trailer: what it holds in memory."""
     deliver: memoryview
     """Header and data: what consumers at the tail get."""
     publishers: Mapping[bytes, int]
@@ -185,86 +171,3 @@ class Commit:
                 self._files.close(fd)
         except OSError:
             self.index_bytes = b""
-
-
-class _Broken:
-    """What is left of a job that raised what no job should."""
-
-    def __init__(self, error: Exception) -> None:
-        self._error = error
-
-    def run(self) -> None:
-        """Nothing is left to do."""
-
-    def apply(self) -> None:
-        """Raise what the job raised."""
-        raise self._error
-
-
-class Committer(Protocol):
-    """Carries out jobs, and gives them back when they are done."""
-
-    def submit(self, job: Job) -> None:
-        """Take a job; it runs soon."""
-
-    def collect(self) -> list[Job]:
-        """Jobs that are done and were not given back yet, in the order in which they ended."""
-
-    def wait(self) -> None:
-        """Return when a job is done, or at once if there is one."""
-
-    def close(self) -> None:
-        """Wait for what is under way and stop."""
-
-
-class ThreadedCommitter:
-    """A few threads, and an event descriptor that is readable when jobs are done."""
-
-    def __init__(self, thread_count: int) -> None:
-        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
-        self._done: deque[Job] = deque()
-        self._arrived = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._work, name=f"commit-{number}", daemon=True)
-            for number in range(thread_count)
-        ]
-        for thread in self._threads:
-            thread.start()
-
-    def submit(self, job: Job) -> None:
-        """Take a job; a free thread runs it."""
-        self._queue.put(job)
-
-    def collect(self) -> list[Job]:
-        """Jobs that are done; the event descriptor is cleared first, so that none is missed."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.event_fd)
-        self._arrived.clear()
-        done = []
-        while self._done:
-            done.append(self._done.popleft())
-        return done
-
-    def wait(self) -> None:
-        """Return when a job is done, or at once if there is one."""
-        if not self._done:
-            self._arrived.wait()
-
-    def close(self) -> None:
-        """Wait for what is under way and stop."""
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
-            thread.join()
-        os.close(self.event_fd)
-
-    def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
-            try:
-                job.run()
-            except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
-                job = _Broken(error)
-            self._done.append(job)
-            self._arrived.set()
-            os.eventfd_write(self.event_fd, 1)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ENTRIES_MAX
-from headwater.errors import EntryTooLarge, StorageError
+from headwater.errors import EntryTooLarge, InvalidEntries, StorageError
 from headwater.log.files import Buffer
 from headwater.log.settings import LogSettings
 from headwater.log.tracking import Publisher
@@ -95,11 +95,11 @@ class Intake:
     def add(
         self, entries: Buffer, count: int, records: int, publisher: Publisher | None, sequence: int
     ) -> None:
-        """Take ready entries into one gathering."""
+        """Take ready entries into one gathering; the size of each is checked only where it comes alone."""
         size = len(entries)
-        if size > self._settings.chunk_data_bytes_max and (
-            count > 1 or size > self._settings.entry_bytes_max
-        ):
+        if not 0 < count <= min(records, ENTRIES_MAX):
+            raise InvalidEntries(count, records, ENTRIES_MAX)
+        if size > (self._settings.entry_bytes_max if count == 1 else self._settings.chunk_data_bytes_max):
             raise EntryTooLarge(size, self._settings.entry_bytes_max)
         gathering = self._with_room(size, count)
         gathering.note_filter_values(None)
@@ -124,7 +124,7 @@ class Intake:
 
         A malformed message raises `MalformedFrame`; messages before it may have been taken.
         """
-        if end - start > self._settings.chunk_data_bytes_max:
+        if end - start > min(self._settings.chunk_data_bytes_max, self._settings.entry_bytes_max):
             self._check_entry_sizes(body, start, end, count, filtered)
         values = filter_values(body, start, end, count) if filtered else None
         position = start

@@ -55,6 +55,9 @@ class PartitionOwner(Protocol):
     def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
         """A chunk went into the partition's tail; bounds what all tails hold."""
 
+    def call_when_room(self, call: Callable[[], None]) -> None:
+        """Call once, when commits have made room for more."""
+
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """These are no longer of the partition: take them off the disk."""
 
@@ -147,6 +150,8 @@ class Partition:
             )
         finally:
             self._taken_since(before)
+            if publisher is not None and publisher.sequence < 0:
+                self.tracking.forget(publisher)
         self._wait(on_done)
         return position
 
@@ -200,15 +205,6 @@ class Partition:
             and self.owner.uncommitted_bytes < settings.uncommitted_bytes_max
         )
 
-    def call_when_committed(self, call: Callable[[], None]) -> None:
-        """Call once, after the next commit."""
-
-        def once() -> None:
-            self.on_committed.discard(once)
-            call()
-
-        self.on_committed.add(once)
-
     def newest_segment(self) -> Segment | None:
         """The one that is written to; None before the first commit."""
         return self.segments[-1] if self.segments else None
@@ -218,7 +214,8 @@ class Partition:
     def truncate(self, before_offset: int, on_done: OnDone) -> None:
         """Remove the segments that hold only events before an offset; with the end as offset, all events.
 
-        Whole segments go, so up to a segment of events before the offset may stay, unless it is the end.
+        Whole segments go, so up to a segment of events before the offset may stay, unless it is the end and nothing
+        is being appended.
         """
         self._check_writable(0)
         if before_offset > self.committed_offset:
@@ -390,7 +387,8 @@ class Partition:
             self.synced_position = commit.end
         for chunk in commit.chunks:
             self._note_chunk(segment, chunk)
-        self._finish_truncations()
+        if commit.creates:
+            self._finish_truncations()
         for on_done in commit.all_waiting():
             on_done(None)
         for call in list(self.on_committed):
@@ -440,6 +438,7 @@ class Partition:
                 self.owner.open_files.forget(segment.path)
                 if files.exists(segment.path):
                     files.remove(segment.path)
+                    files.sync_folder(self.folder)  # as with the cut below
             else:
                 fd = self.owner.open_files.acquire(segment.path, write=True)
                 try:

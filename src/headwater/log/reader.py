@@ -11,7 +11,7 @@ import msgspec
 
 from headwater.encoding._kernel import SCAN_FIELDS, scan_chunks
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header
-from headwater.errors import LogCorrupt, MalformedChunk
+from headwater.errors import LogCorrupt, MalformedChunk, PartitionDeleted
 from headwater.log.files import storage_error
 from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time
 from headwater.log.partition import Partition, PartitionState
@@ -107,7 +107,12 @@ class Reader:
         With `wait=False` a page that is not in memory raises `BlockingIOError`: then read on a thread.
         """
         partition = self._partition
-        self.offset = max(self.offset, partition.first_offset)
+        if partition.state is PartitionState.DELETED:
+            self.close()
+            raise PartitionDeleted(partition.name)
+        if self.offset < partition.first_offset:
+            self.offset = partition.first_offset
+            self.close()
         if self.offset >= partition.committed_offset:
             self.close()
             if partition.state is PartitionState.DAMAGED and partition.error is not None:

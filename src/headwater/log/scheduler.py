@@ -6,7 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headwater.errors import StorageError
-from headwater.log.commit import Commit, Committer, Job
+from headwater.log.commit import Commit
+from headwater.log.committer import Committer, Job
 from headwater.log.files import Files, storage_error
 from headwater.log.journal import Checkpoint, Journal, JournalRound
 from headwater.log.partition import Partition, PartitionState
@@ -94,16 +95,8 @@ class CommitScheduler:
             raise faults[0]
         return bool(jobs)
 
-    def flush(self) -> None:
-        """Commit all that was gathered, and wait for it."""
-        self.dispatch()
-        while self._jobs:
-            self._committer.wait()
-            self.collect()
-            self.dispatch()
-
     def close_journal(self) -> None:
-        """Put the journal away; `flush` waits for it."""
+        """Put the journal away."""
         if self._journal is not None and self._round is None:
             journal, self._journal = self._journal, None
             self.submit(Checkpoint(self._files, journal, self._unsyncable, self._checkpointed))

@@ -61,7 +61,7 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Bounds that all logs of a data folder share."""
 
-    commit_threads: int = 4
+    commit_threads: int = 8
     """Commits that are under way at once; each writes and syncs one file."""
     direct_files_max: int = 8
     """With more dirty partitions than this a commit goes through the journal."""

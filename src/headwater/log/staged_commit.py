@@ -44,27 +44,30 @@ class StagedCommits:
         self._staging = staging
         self._partition_of = partition_of
         self._clock = clock
-        self._under_way: dict[bytes, _Appending] = {}
+        self._under_way: dict[bytes, _UnderWay] = {}
 
     def commit(self, query: str, batch: int, attempts: list[str], on_done: OnDone) -> None:
         """Append what these attempts uploaded, exactly once for this query and batch, however often it is asked."""
         key = _key(query)
         if not 0 <= batch <= BATCH_MAX:
             raise InvalidStagedCommit(f"batch {batch} is not between 0 and {BATCH_MAX}")
-        last = self._last(key)
-        if last is not None and (batch < last.batch or (batch == last.batch and last.state == "done")):
-            on_done(None)
-        elif last is not None and last.state == "pending":
-            if batch != last.batch:
-                raise InvalidStagedCommit(
-                    f"batch {last.batch} of {query!r} is not finished; commit it again first"
-                )
-            self._append(key, last, on_done)
-        else:
+        under_way = self._under_way.get(key)
+        record = self._last(key) if under_way is None else under_way.record
+        if record is not None and batch > record.batch and record.state == "pending":
+            raise InvalidStagedCommit(
+                f"batch {record.batch} of {query!r} is not finished; commit it again first"
+            )
+        if record is None or batch > record.batch:
             for attempt in attempts:
                 if not self._staging.is_sealed(attempt):
                     raise UnknownAttempt(attempt)
             self._begin(key, StagedCommit(batch, tuple(attempts), "pending", self._clock()), on_done)
+        elif batch < record.batch or record.state == "done":
+            on_done(None)
+        elif under_way is not None:
+            under_way.waiting.append(on_done)
+        else:
+            self._append(key, _UnderWay(record, [on_done]))
 
     def last_batch(self, query: str) -> StagedCommit | None:
         """The last commit of a query, pending or done."""
@@ -75,17 +78,18 @@ class StagedCommits:
         for key, value in list(self._state.items(_KEY)):
             record = msgspec.json.decode(value, type=StagedCommit)
             if record.state == "pending":
-                self._append(key, record, _reporter(key[len(_KEY) :].decode(), on_failure))
+                on_done = _reporter(key[len(_KEY) :].decode(), on_failure)
+                self._append(key, _UnderWay(record, [on_done]))
 
     def expire(self, now_ms: int, expiry_ms: int) -> None:
         """Forget uploads that nobody committed, and queries that ended long ago."""
-        needed: set[str] = set()
+        needed = {attempt for under_way in self._under_way.values() for attempt in under_way.record.attempts}
         for key, value in list(self._state.items(_KEY)):
             record = msgspec.json.decode(value, type=StagedCommit)
             if record.state == "pending":
                 needed.update(record.attempts)
-            elif record.time_ms < now_ms - expiry_ms:
-                self._state.delete(key, lambda error: None)
+            elif record.time_ms < now_ms - expiry_ms and key not in self._under_way:
+                self._state.delete(key, _ignore)
         self._staging.expire(now_ms, needed)
 
     def _last(self, key: bytes) -> StagedCommit | None:
@@ -93,47 +97,60 @@ class StagedCommits:
         return None if value is None else msgspec.json.decode(value, type=StagedCommit)
 
     def _begin(self, key: bytes, record: StagedCommit, on_done: OnDone) -> None:
+        """Make the record durable before anything is appended."""
+        under_way = _UnderWay(record, [on_done])
+
         def recorded(error: StorageError | None) -> None:
             if error is None:
-                self._append(key, record, on_done)
+                self._append(key, under_way)
             else:
-                on_done(error)
+                self._end(key, under_way, error)
 
         self._state.put(key, msgspec.json.encode(record), recorded)
+        self._under_way[key] = under_way
 
-    def _append(self, key: bytes, record: StagedCommit, on_done: OnDone) -> None:
-        under_way = self._under_way.get(key)
-        if under_way is not None:
-            under_way.waiting.append(on_done)
-            return
+    def _append(self, key: bytes, under_way: _UnderWay) -> None:
+        record = under_way.record
 
         def appended(error: StorageError | None) -> None:
             if error is None:
-                self._finish(key, record, appending)
+                self._finish(key, under_way)
             else:
-                del self._under_way[key]
-                appending.tell(error)
+                self._end(key, under_way, error)
 
+        self._under_way[key] = under_way
         blocks = (block for attempt in record.attempts for block in self._staging.blocks(attempt))
         reference = _REFERENCE + key[len(_KEY) :]
-        appending = _Appending(blocks, reference, record.batch << 32, self._partition_of, appended)
-        appending.waiting.append(on_done)
-        self._under_way[key] = appending
-        appending.go_on()
+        _Appending(blocks, reference, record.batch << 32, self._partition_of, appended).go_on()
 
-    def _finish(self, key: bytes, record: StagedCommit, appending: _Appending) -> None:
+    def _finish(self, key: bytes, under_way: _UnderWay) -> None:
+        """All is durable: say so in the record, then let the uploads go."""
+        record = under_way.record
+
         def recorded(error: StorageError | None) -> None:
-            self._under_way.pop(key, None)
             if error is None:
                 for attempt in record.attempts:
                     self._staging.remove(attempt)
-            appending.tell(error)
+            self._end(key, under_way, error)
 
         done = StagedCommit(record.batch, (), "done", self._clock())
         try:
             self._state.put(key, msgspec.json.encode(done), recorded)
         except StorageError as error:
             recorded(error)
+
+    def _end(self, key: bytes, under_way: _UnderWay, error: StorageError | None) -> None:
+        del self._under_way[key]
+        for on_done in under_way.waiting:
+            on_done(error)
+
+
+class _UnderWay:
+    """A commit that is being carried out, and all that wait for it."""
+
+    def __init__(self, record: StagedCommit, waiting: list[OnDone]) -> None:
+        self.record = record
+        self.waiting = waiting
 
 
 class _Appending:
@@ -157,7 +174,6 @@ class _Appending:
         self._ended = False
         self._error: StorageError | None = None
         self._going = False
-        self.waiting: list[OnDone] = []
 
     def go_on(self) -> None:
         """Append as much as there is room for."""
@@ -177,11 +193,6 @@ class _Appending:
         if not self._under_way and (self._ended or self._error is not None):
             finished, self._finished = self._finished, _ignore
             finished(self._error)
-
-    def tell(self, error: StorageError | None) -> None:
-        """Answer all that wait for this commit."""
-        for on_done in self.waiting:
-            on_done(error)
 
     def _append_next(self) -> bool:
         """Append one block; False if there is no room now, and the next commit of its partition goes on."""
@@ -210,7 +221,7 @@ class _Appending:
             self._under_way -= 1
             self._next = block
             if not self._under_way and partition is not None:
-                partition.call_when_committed(self.go_on)
+                partition.owner.call_when_room(self.go_on)
             return False
         except BaseException:
             self._under_way -= 1

@@ -37,7 +37,8 @@ from headwater.errors import (
     UnknownAttempt,
     UnknownPartition,
 )
-from headwater.log.commit import Job, PartitionId
+from headwater.log.commit import PartitionId
+from headwater.log.committer import Job
 from headwater.log.files import Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
@@ -134,7 +135,10 @@ class Staging:
         self._settings = settings
         self._sizes: dict[str, int] = {}
         """Bytes of each upload that is not sealed."""
+        self._sealing: dict[str, list[OnDone]] = {}
         self._sealed: dict[str, int] = {}
+        self.foreign: list[Path] = []
+        """Files that are none of ours; they are left alone."""
 
     @property
     def byte_count(self) -> int:
@@ -145,15 +149,19 @@ class Staging:
         """Find what was sealed; what was not is removed, as nobody was told that it is there."""
         for name in self._files.names(self._folder):
             path = self._folder / name
-            if name.endswith(STAGED_SUFFIX):
-                self._sealed[name.removesuffix(STAGED_SUFFIX)] = self._files.size_of(path)
-            elif name.endswith(UPLOAD_SUFFIX):
+            attempt = name.removesuffix(STAGED_SUFFIX)
+            if name.endswith(UPLOAD_SUFFIX):
                 self._files.remove(path)
+            elif attempt == name or not _ATTEMPT.fullmatch(attempt):
+                self.foreign.append(path)
+            else:
+                self._created_ms(attempt, STAGED_SUFFIX)
+                self._sealed[attempt] = self._files.size_of(path)
 
     def upload(self, attempt: str, block: StagedBlock, now_ms: int) -> None:
         """Add a block to an upload, which begins with its first one; nothing is durable before `seal`."""
         path = self._path(attempt, UPLOAD_SUFFIX)
-        if attempt in self._sealed:
+        if attempt in self._sealed or attempt in self._sealing:
             raise InvalidStagedCommit(f"attempt {attempt!r} is sealed already")
         self._check_block(block)
         size = self._sizes.get(attempt, 0)
@@ -162,6 +170,8 @@ class Staging:
         if self.byte_count + len(data) > self._settings.staging_bytes_max:
             raise LogBusy(self.byte_count, self._settings.staging_bytes_max)
         try:
+            if not size and self._files.exists(path):
+                self._files.remove(path)  # left by an attempt that failed
             fd = self._files.open(path, write=True, create=not size)
             try:
                 self._write(fd, size, data)
@@ -172,18 +182,23 @@ class Staging:
         self._sizes[attempt] = size + len(data)
 
     def seal(self, attempt: str, on_done: OnDone) -> None:
-        """The upload is complete: `on_done` tells when it is durable. An attempt without blocks is sealed as it is."""
+        """The upload is complete: `on_done` tells when it is durable; after an error it has to be sent again."""
         if attempt in self._sealed:
             on_done(None)
             return
         if attempt not in self._sizes:
             raise UnknownAttempt(attempt)
+        if attempt in self._sealing:
+            self._sealing[attempt].append(on_done)
+            return
+        self._sealing[attempt] = [on_done]
 
         def finished(error: StorageError | None) -> None:
             size = self._sizes.pop(attempt, 0)
             if error is None:
                 self._sealed[attempt] = size
-            on_done(error)
+            for waiting in self._sealing.pop(attempt):
+                waiting(error)
 
         self._submit(_Seal(self._files, self._path(attempt, UPLOAD_SUFFIX), finished))
 
@@ -216,13 +231,13 @@ class Staging:
 
     def expire(self, now_ms: int, needed: set[str]) -> None:
         """Remove uploads that nobody committed in time."""
-        for attempt, suffix in [(a, STAGED_SUFFIX) for a in self._sealed] + [
-            (a, UPLOAD_SUFFIX) for a in self._sizes
-        ]:
-            if (
-                attempt not in needed
-                and self._created_ms(attempt, suffix) < now_ms - self._settings.staging_expiry_ms
-            ):
+        before_ms = now_ms - self._settings.staging_expiry_ms
+        uploads = [(attempt, STAGED_SUFFIX) for attempt in self._sealed]
+        uploads += [(attempt, UPLOAD_SUFFIX) for attempt in self._sizes]
+        for attempt, suffix in uploads:
+            if attempt in needed or attempt in self._sealing:
+                continue
+            if self._created_ms(attempt, suffix) < before_ms:
                 self.remove(attempt)
 
     def _check_block(self, block: StagedBlock) -> None:

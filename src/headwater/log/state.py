@@ -105,7 +105,8 @@ class StateStore:
             elif keys:
                 self._compact(keys, start_offset)
             else:
-                self.partition.truncate(start_offset, self._compacted)
+                self._compacting = False
+                self.partition.truncate(start_offset, _ignore)
 
         entries = bytearray()
         count = 0
@@ -114,13 +115,13 @@ class StateStore:
             if key in self._values:
                 entries += _entry(key, self._values[key])
                 count += 1
-        if count:
-            self.partition.append(entries, count, count, done)
-        else:
+        if not count:
             done(None)
-
-    def _compacted(self, error: StorageError | None) -> None:
-        self._compacting = False
+            return
+        try:
+            self.partition.append(entries, count, count, done)
+        except StorageError:
+            self._compacting = False  # no room now; the next change tries again
 
 
 def encode_record(key: bytes, value: bytes | None) -> bytes:
@@ -149,3 +150,7 @@ def _set(values: dict[bytes, bytes], key: bytes, value: bytes | None) -> None:
         values.pop(key, None)
     else:
         values[key] = value
+
+
+def _ignore(error: StorageError | None) -> None:
+    """Segments that stay are removed with the next compaction."""

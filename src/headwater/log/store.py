@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Self
 
 from headwater.errors import LogExists, PartitionDeleted, StorageError, UnknownLog
-from headwater.log.commit import Committer, PartitionId, SealedChunk, ThreadedCommitter
+from headwater.log.commit import PartitionId, SealedChunk
+from headwater.log.committer import Committer, ThreadedCommitter
 from headwater.log.files import Files, storage_error
 from headwater.log.folder import STATE_LOG_ID, DataFolder
 from headwater.log.index_cache import IndexCache
@@ -73,6 +74,7 @@ class Store:
         self._committer = committer
         self._scheduler = CommitScheduler(files, self._folder.journal, committer, settings, clock)
         self._dispatch_due = False
+        self._waiting_for_room: list[Callable[[], None]] = []
         self._partitions: dict[PartitionId, Partition] = {}
         self._tail: deque[tuple[Partition, int]] = deque()
         self._tail_bytes = 0
@@ -211,11 +213,21 @@ class Store:
 
     def collect(self) -> bool:
         """Apply commits that are done, and call those that wait for them; whether there were any."""
-        return self._scheduler.collect()
+        try:
+            return self._scheduler.collect()
+        finally:
+            if self._waiting_for_room and self.uncommitted_bytes < self.settings.uncommitted_bytes_max:
+                waiting, self._waiting_for_room = self._waiting_for_room, []
+                for call in waiting:
+                    call()
 
     def flush(self) -> None:
         """Commit all that was appended, and wait for it."""
-        self._scheduler.flush()
+        self.dispatch()
+        while self._scheduler.under_way:
+            self._committer.wait()
+            self.collect()
+            self.dispatch()
 
     def mark_dirty(self, partition: Partition) -> None:
         """Commit a partition at the end of this turn of the loop."""
@@ -226,7 +238,7 @@ class Store:
 
     def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
         """Count a chunk that went into a tail; the oldest chunks of all tails go when there are too many."""
-        size = len(chunk.deliver)
+        size = chunk.total_bytes
         self._tail.append((partition, size))
         self._tail_bytes += size
         while self._tail_bytes > self.settings.tail_bytes_max:
@@ -234,6 +246,10 @@ class Store:
             self._tail_bytes -= size
             if oldest.tail:
                 oldest.tail.popleft()
+
+    def call_when_room(self, call: Callable[[], None]) -> None:
+        """Call once, when commits have made room for more."""
+        self._waiting_for_room.append(call)
 
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """Take segments off the disk that are no longer a partition's."""
@@ -265,6 +281,7 @@ class Store:
         for definition in self._folder.definitions():
             self._add_log(definition)
         self.staging.open()
+        self._note_foreign(self.staging.foreign)
         self.staged = StagedCommits(self.state, self.staging, self._partitions.get, self._clock)
 
     def _segment_of(self, record: JournalRecord) -> Path:
@@ -291,9 +308,12 @@ class Store:
             self.notices.append(
                 f"{name}: {recovered.cut_bytes} bytes that were never confirmed were cut off its end"
             )
-        self.notices += [f"{path}: not a file of headwater, left alone" for path in recovered.foreign]
+        self._note_foreign(recovered.foreign)
         self._partitions[id_] = partition
         return partition
+
+    def _note_foreign(self, paths: list[Path]) -> None:
+        self.notices += [f"{path}: not a file of headwater, left alone" for path in paths]
 
     def _note_unfinished(self, query: str, error: StorageError) -> None:
         self.notices.append(f"the staged commit of {query!r} waits to be finished: {error}")

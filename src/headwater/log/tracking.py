@@ -47,6 +47,10 @@ class Tracking:
             found = self._publishers[reference] = Publisher(reference)
         return found
 
+    def forget(self, publisher: Publisher) -> None:
+        """Nothing of this publisher was taken, so it need not be remembered."""
+        del self._publishers[publisher.reference]
+
     @property
     def crowded(self) -> bool:
         """Whether a snapshot is due because far more references came than may be kept."""
@@ -88,8 +92,10 @@ class Tracking:
 
     def roll_back(self) -> None:
         """What was gathered is refused: the sequences are those on disk again."""
-        for publisher in self._publishers.values():
+        for reference, publisher in list(self._publishers.items()):
             publisher.sequence = publisher.committed
+            if publisher.committed < 0:
+                del self._publishers[reference]
 
     def snapshot(self, now_ms: int) -> tuple[dict[bytes, tuple[int, int]], dict[bytes, tuple[int, int]]]:
         """What is on disk, less what expired or exceeds the bound, which is forgotten."""

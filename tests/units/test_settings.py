@@ -1,0 +1,73 @@
+"""Settings are refused outside of their bounds, with the name of the one that is wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from headwater.errors import InvalidSettings
+from headwater.log.settings import CHUNK_DATA_BYTES_MAX, FRAME_BYTES_MAX, LogSettings, StoreSettings
+
+LOG_BOUNDS = [
+    ("segment_bytes", 1024, 2**31),
+    ("snapshot_interval_bytes", 1024, 2**31),
+    ("chunk_data_bytes_max", 64, CHUNK_DATA_BYTES_MAX),
+    ("entry_bytes_max", 64, 2**28),
+    ("filter_bytes", 16, 255),
+    ("max_age_ms", 1, 2**62),
+    ("max_bytes", 1, 2**62),
+]
+
+
+@pytest.mark.parametrize(("name", "low", "high"), LOG_BOUNDS)
+def test_a_setting_of_a_log_may_lie_on_its_bounds_and_not_beyond(name: str, low: int, high: int) -> None:
+    for value in (low, high):
+        assert getattr(LogSettings(**{name: value}), name) == value
+    for value in (low - 1, high + 1):
+        with pytest.raises(InvalidSettings) as caught:
+            LogSettings(**{name: value})
+        assert caught.value.name == name
+        assert str(caught.value) == (
+            f"setting {name} is invalid: {value} does not lie between {low} and {high}; correct it and try again"
+        )
+
+
+@pytest.mark.parametrize("value", [0, -5])
+def test_a_commit_takes_at_least_one_byte(value: int) -> None:
+    with pytest.raises(InvalidSettings, match="commit_bytes_max"):
+        LogSettings(commit_bytes_max=value)
+
+
+@pytest.mark.parametrize("name", StoreSettings.__struct_fields__)
+def test_every_bound_of_a_data_folder_is_positive(name: str) -> None:
+    values: dict[str, Any] = {name: 1}
+    assert getattr(StoreSettings(**values), name) == 1
+    with pytest.raises(InvalidSettings, match=name):
+        StoreSettings(**{name: 0})
+
+
+def test_there_are_at_most_64_threads_that_commit() -> None:
+    assert StoreSettings(commit_threads=64).commit_threads == 64
+    with pytest.raises(InvalidSettings, match="commit_threads"):
+        StoreSettings(commit_threads=65)
+
+
+def test_a_chunk_fits_a_frame_with_its_headers() -> None:
+    longest_deliver_header = 17
+    assert CHUNK_DATA_BYTES_MAX + 48 + longest_deliver_header == FRAME_BYTES_MAX == 2**20
+    assert LogSettings().chunk_data_bytes_max == CHUNK_DATA_BYTES_MAX
+
+
+def test_only_what_differs_from_the_defaults_is_kept_on_disk() -> None:
+    assert msgspec.json.encode(LogSettings()) == b"{}"
+    settings = LogSettings(durability="memory", max_bytes=5)
+    assert msgspec.json.decode(msgspec.json.encode(settings), type=LogSettings) == settings
+
+
+def test_a_setting_that_nobody_knows_is_refused() -> None:
+    with pytest.raises(msgspec.ValidationError, match="no_such"):
+        msgspec.json.decode(b'{"no_such": 1}', type=LogSettings)
+    with pytest.raises(msgspec.ValidationError, match="durability"):
+        msgspec.json.decode(b'{"durability": "paper"}', type=LogSettings)
