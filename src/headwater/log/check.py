@@ -9,18 +9,18 @@ import msgspec
 
 from headwater.errors import ForeignFile, LogCorrupt, MalformedChunk, NewerFormat, StorageError
 from headwater.log.files import Files, storage_error
-from headwater.log.folder import DELETED_SUFFIX, STATE_LOG_ID, UNFINISHED_SUFFIX
-from headwater.log.journal import JOURNAL_SUFFIX, read_records
+from headwater.log.folder import DELETED_SUFFIX, STATE_LOG_ID, UNFINISHED_SUFFIX, read_store_definition
+from headwater.log.journal import DAMAGED_SUFFIX, JOURNAL_SUFFIX, read_records
 from headwater.log.log import read_definition
+from headwater.log.recovery import list_segments
 from headwater.log.scan import SegmentScan
 from headwater.log.segment import (
-    INDEX_SUFFIX,
     SEGMENT_HEADER_BYTES,
+    check_identity,
     decode_segment_header,
-    segment_offset,
     segment_path,
 )
-from headwater.log.staging import STAGED_SUFFIX, read_blocks
+from headwater.log.staging import STAGED_SUFFIX, UPLOAD_SUFFIX, read_blocks
 
 __all__ = ["CheckReport", "Finding", "PartitionReport", "check_folder"]
 
@@ -29,7 +29,8 @@ class Finding(msgspec.Struct, frozen=True):
     """Something in the folder that people should know of."""
 
     severity: str
-    """`corrupt`: what was durable is damaged. `tail`: never confirmed, opening cuts it. `foreign`: not ours."""
+    """`corrupt`: what was durable is damaged. `newer`: a later version wrote it, opening refuses it. `tail`: never
+    confirmed, opening cuts it off. `foreign`: not ours, left alone."""
     path: str
     position: int
     message: str
@@ -58,8 +59,8 @@ class CheckReport(msgspec.Struct):
 
     @property
     def is_corrupt(self) -> bool:
-        """Whether anything that was durable is damaged."""
-        return any(finding.severity == "corrupt" for finding in self.findings)
+        """Whether anything that was durable is damaged, or cannot be read by this version."""
+        return any(finding.severity in ("corrupt", "newer") for finding in self.findings)
 
 
 def check_folder(
@@ -71,6 +72,7 @@ def check_folder(
         raise ForeignFile(folder)
     report = CheckReport(str(folder), [], [])
     try:
+        _check_names(files, folder, report)
         _check_journals(files, folder, report)
         _check_staging(files, folder, report)
         for name in files.names(folder / "logs"):
@@ -88,13 +90,24 @@ def total_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.glob("logs/*/*/*.segment"))
 
 
+def _check_names(files: Files, folder: Path, report: CheckReport) -> None:
+    try:
+        read_store_definition(files, folder / "store.json")
+    except StorageError as error:
+        report.findings.append(_unreadable(folder / "store.json", error))
+    known = {"lock", "store.json", "store.json.new", "journal", "logs", "staging"}
+    report.findings += [_foreign(folder / name) for name in files.names(folder) if name not in known]
+
+
 def _check_log(files: Files, folder: Path, report: CheckReport, progress: Callable[[int], None]) -> None:
     name = "$state"
     if folder.name != str(STATE_LOG_ID):
         try:
             name = read_definition(files, folder).name
-        except (ForeignFile, NewerFormat, OSError) as error:
-            report.findings.append(Finding("corrupt", str(folder / "log.json"), 0, str(error)))
+        except FileNotFoundError:
+            report.findings.append(Finding("corrupt", str(folder), 0, "log.json is missing; restore it"))
+        except StorageError as error:
+            report.findings.append(_unreadable(folder / "log.json", error))
     for number in files.names(folder):
         if number.isdigit():
             partition = PartitionReport(name, int(number))
@@ -105,13 +118,9 @@ def _check_log(files: Files, folder: Path, report: CheckReport, progress: Callab
 def _check_partition(
     files: Files, folder: Path, report: PartitionReport, progress: Callable[[int], None]
 ) -> Iterator[Finding]:
-    offsets = []
-    for name in files.names(folder):
-        offset = segment_offset(name)
-        if offset is not None:
-            offsets.append(offset)
-        elif not name.endswith((INDEX_SUFFIX, ".removed")):
-            yield _foreign(folder / name)
+    listing = list_segments(files, folder)
+    yield from map(_foreign, listing.foreign)
+    offsets = listing.offsets
     report.first_offset = report.end_offset = offsets[0] if offsets else 0
     for offset in offsets:
         path = segment_path(folder, offset)
@@ -143,7 +152,13 @@ def _check_segment(
         header = decode_segment_header(files.read(fd, 0, SEGMENT_HEADER_BYTES), path)
     except StorageError as error:
         unconfirmed = newest and SegmentScan(files, fd, size, None).synced_position_behind(0) == 0
-        yield Finding("tail" if unconfirmed else "corrupt", str(path), 0, str(error))
+        torn = isinstance(error, MalformedChunk) and unconfirmed
+        yield Finding("tail", str(path), 0, str(error)) if torn else _unreadable(path, error)
+        return
+    try:
+        check_identity(header, path)
+    except MalformedChunk as error:
+        yield Finding("corrupt", str(path), 0, error.reason)
         return
     scan = SegmentScan(files, fd, size, header.salt)
     synced = 0
@@ -167,12 +182,16 @@ def _check_segment(
 def _check_journals(files: Files, folder: Path, report: CheckReport) -> None:
     for name in files.names(folder / "journal"):
         path = folder / "journal" / name
-        if not name.endswith(JOURNAL_SUFFIX):
+        if not name.endswith((JOURNAL_SUFFIX, DAMAGED_SUFFIX)):
             report.findings.append(_foreign(path))
             continue
-        records, damaged = read_records(files.read_file(path), path)
+        try:
+            records, damaged = read_records(files.read_file(path), path)
+        except NewerFormat as error:
+            report.findings.append(_unreadable(path, error))
+            continue
         report.journal_records += len(records)
-        if damaged:
+        if damaged or name.endswith(DAMAGED_SUFFIX):
             message = "records that were confirmed are missing in the journal; later ones were found"
             report.findings.append(Finding("corrupt", str(path), 0, message))
 
@@ -180,16 +199,22 @@ def _check_journals(files: Files, folder: Path, report: CheckReport) -> None:
 def _check_staging(files: Files, folder: Path, report: CheckReport) -> None:
     for name in files.names(folder / "staging"):
         path = folder / "staging" / name
-        if not name.endswith(STAGED_SUFFIX):
-            continue
-        fd = files.open(path)
-        try:
-            for _ in read_blocks(files, fd, path):
-                report.staged_blocks += 1
-        except MalformedChunk as error:
-            report.findings.append(Finding("corrupt", str(path), error.position, str(error)))
-        finally:
-            files.close(fd)
+        if not name.endswith((STAGED_SUFFIX, UPLOAD_SUFFIX)):
+            report.findings.append(_foreign(path))
+        elif name.endswith(STAGED_SUFFIX):
+            fd = files.open(path)
+            try:
+                for _ in read_blocks(files, fd, path):
+                    report.staged_blocks += 1
+            except StorageError as error:
+                report.findings.append(_unreadable(path, error))
+            finally:
+                files.close(fd)
+
+
+def _unreadable(path: Path, error: StorageError) -> Finding:
+    position = error.position if isinstance(error, MalformedChunk) else 0
+    return Finding("newer" if isinstance(error, NewerFormat) else "corrupt", str(path), position, str(error))
 
 
 def _foreign(path: Path) -> Finding:

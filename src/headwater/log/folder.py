@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -18,6 +19,7 @@ __all__ = [
     "UNFINISHED_SUFFIX",
     "DataFolder",
     "StoreDefinition",
+    "read_store_definition",
 ]
 
 STORE_FORMAT = 1
@@ -28,12 +30,16 @@ UNFINISHED_SUFFIX = ".new"
 _FOLDERS = ("journal", "logs", "staging")
 
 
+class _Format(msgspec.Struct):
+    format: int
+
+
 class StoreDefinition(msgspec.Struct, frozen=True):
     """What `store.json` holds."""
 
     format: int
-    epoch: int
-    next_log_id: int
+    epoch: Annotated[int, msgspec.Meta(ge=0)]
+    next_log_id: Annotated[int, msgspec.Meta(ge=1)]
 
 
 class DataFolder:
@@ -93,7 +99,10 @@ class DataFolder:
             if name.endswith((DELETED_SUFFIX, UNFINISHED_SUFFIX)):
                 self._files.remove_tree(folder)
             elif name.isdigit() and int(name) != STATE_LOG_ID:
-                yield read_definition(self._files, folder)
+                try:
+                    yield read_definition(self._files, folder)
+                except FileNotFoundError:
+                    raise ForeignFile(folder) from None
 
     def create_log(self, definition: LogDefinition) -> None:
         """Make the folder of a log, durably: it gets its name when all in it is there."""
@@ -123,19 +132,22 @@ class DataFolder:
         self._files.sync_folder(self.path / "logs")
         path = self.path / "store.json"
         if self._files.exists(path):
-            self.definition = self._read(path)
+            self.definition = read_store_definition(self._files, path)
         self._write(msgspec.structs.replace(self.definition, epoch=self.definition.epoch + 1))
         self._files.sync_folder(self.path)
-
-    def _read(self, path: Path) -> StoreDefinition:
-        try:
-            definition = msgspec.json.decode(self._files.read_file(path), type=StoreDefinition)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ForeignFile(path) from error
-        if definition.format > STORE_FORMAT:
-            raise NewerFormat(path, definition.format, STORE_FORMAT)
-        return definition
 
     def _write(self, definition: StoreDefinition) -> None:
         self._files.replace_file(self.path / "store.json", msgspec.json.encode(definition))
         self.definition = definition
+
+
+def read_store_definition(files: Files, path: Path) -> StoreDefinition:
+    """What `store.json` says; raises `NewerFormat`, or `ForeignFile` if it is none of ours."""
+    data = files.read_file(path)
+    try:
+        found = msgspec.json.decode(data, type=_Format).format
+        if found > STORE_FORMAT:
+            raise NewerFormat(path, found, STORE_FORMAT)
+        return msgspec.json.decode(data, type=StoreDefinition)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ForeignFile(path) from error

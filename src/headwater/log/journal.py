@@ -27,6 +27,7 @@ from headwater.log.commit import Commit
 from headwater.log.files import Buffer, Files, storage_error
 
 __all__ = [
+    "DAMAGED_SUFFIX",
     "JOURNAL_SUFFIX",
     "Checkpoint",
     "Journal",
@@ -41,6 +42,7 @@ __all__ = [
 
 JOURNAL_FORMAT = 1
 JOURNAL_SUFFIX = ".journal"
+DAMAGED_SUFFIX = ".damaged"
 JOURNAL_HEADER_BYTES = 20
 RECORD_HEADER_BYTES = 44
 
@@ -215,13 +217,13 @@ def replay_journals(files: Files, folder: Path, segment_of: Callable[[JournalRec
                 _write_record(files, target, record)
                 touched.add(target)
         if damaged:
-            replay.damaged.append(path.with_suffix(".damaged"))
+            replay.damaged.append(path.with_suffix(DAMAGED_SUFFIX))
         replay.next_number = int(path.stem) + 1 if path.stem.isdigit() else replay.next_number
     for target in sorted(touched):
         _sync_if_there(files, target)
     for path in paths:
-        if path.with_suffix(".damaged") in replay.damaged:
-            files.rename(path, path.with_suffix(".damaged"))
+        if path.with_suffix(DAMAGED_SUFFIX) in replay.damaged:
+            files.rename(path, path.with_suffix(DAMAGED_SUFFIX))
         else:
             files.remove(path)
     if paths:

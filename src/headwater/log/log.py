@@ -91,5 +91,5 @@ def read_definition(files: Files, folder: Path) -> LogDefinition:
         if isinstance(found, int) and found > LOG_FORMAT:
             raise NewerFormat(path, found, LOG_FORMAT)
         return msgspec.json.decode(data, type=LogDefinition)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, InvalidSettings) as error:
         raise ForeignFile(path) from error

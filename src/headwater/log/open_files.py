@@ -12,67 +12,67 @@ from headwater.log.files import Files
 
 __all__ = ["OpenFiles"]
 
-_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
-
-
 T = TypeVar("T")
+
+_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class _Held:
     __slots__ = ("fd", "unwanted", "users")
 
-    def __init__(self, fd: int, users: int) -> None:
+    def __init__(self, fd: int) -> None:
         self.fd = fd
-        self.users = users
+        self.users = 1
         self.unwanted = False
 
 
 class OpenFiles:
-    """Opens on the first use, closes when nobody uses a file and room is wanted."""
+    """Opens on the first use, closes when nobody uses a file and room is wanted; a descriptor reads or writes."""
 
     def __init__(self, files: Files, count_max: int) -> None:
         self._files = files
         self._count_max = count_max
-        self._held: OrderedDict[Path, _Held] = OrderedDict()
+        self._held: OrderedDict[tuple[Path, bool], _Held] = OrderedDict()
 
     def acquire(self, path: Path, *, write: bool = False) -> int:
-        """A descriptor for reading, or writing too; give it back with `release`."""
-        held = self._held.get(path)
+        """A descriptor; give it back with `release`."""
+        held = self._held.get((path, write))
         if held is None:
-            held = self._held[path] = _Held(self._open(path, write), 1)
+            held = _Held(self.make_room(lambda: self._files.open(path, write=write)))
+            self._held[path, write] = held
             self._shrink()
         else:
-            self._held.move_to_end(path)
+            self._held.move_to_end((path, write))
             held.users += 1
         return held.fd
 
     def adopt(self, path: Path, fd: int) -> None:
-        """Take over a descriptor that was opened elsewhere; one user holds it."""
-        self._held[path] = _Held(fd, 1)
+        """Take over a descriptor for writing that was opened elsewhere; one user holds it."""
+        self._held[path, True] = _Held(fd)
         self._shrink()
 
-    def release(self, path: Path) -> None:
+    def release(self, path: Path, *, write: bool = False) -> None:
         """One user less."""
-        held = self._held[path]
+        held = self._held[path, write]
         held.users -= 1
         if held.unwanted and not held.users:
-            self._close(path)
+            self._close((path, write))
         else:
             self._shrink()
 
     def forget(self, path: Path) -> None:
         """The file goes away: close it as soon as nobody uses it."""
-        held = self._held.get(path)
-        if held is None:
-            return
-        held.unwanted = True
-        if not held.users:
-            self._close(path)
+        for key in ((path, False), (path, True)):
+            held = self._held.get(key)
+            if held is not None:
+                held.unwanted = True
+                if not held.users:
+                    self._close(key)
 
     def close(self) -> None:
         """Close all, used or not."""
-        for path in list(self._held):
-            self._close(path)
+        for key in list(self._held):
+            self._close(key)
 
     def make_room(self, use: Callable[[], T]) -> T:
         """Do something that opens files; if the process has too many open, unused ones are closed for it."""
@@ -83,29 +83,20 @@ class OpenFiles:
                 raise
         return use()
 
-    def _open(self, path: Path, write: bool) -> int:
-        # A reader's descriptor may have to serve the writer later, so it is opened for both where that is allowed.
-        try:
-            return self.make_room(lambda: self._files.open(path, write=True))
-        except PermissionError:
-            if write:
-                raise
-            return self._files.open(path)
-
     def _close_unused(self) -> int:
-        unused = [path for path, held in self._held.items() if not held.users]
-        for path in unused:
-            self._close(path)
+        unused = [key for key, held in self._held.items() if not held.users]
+        for key in unused:
+            self._close(key)
         return len(unused)
 
     def _shrink(self) -> None:
         if len(self._held) <= self._count_max:
             return
-        for path, held in list(self._held.items()):
+        for key, held in list(self._held.items()):
             if not held.users:
-                self._close(path)
+                self._close(key)
                 if len(self._held) <= self._count_max:
                     return
 
-    def _close(self, path: Path) -> None:
-        self._files.close(self._held.pop(path).fd)
+    def _close(self, key: tuple[Path, bool]) -> None:
+        self._files.close(self._held.pop(key).fd)

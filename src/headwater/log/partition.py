@@ -330,7 +330,7 @@ class Partition:
             except OSError:
                 return
             finally:
-                self.owner.open_files.release(newest.path)
+                self.owner.open_files.release(newest.path, write=True)
         newest.seal_index(self.owner.files, 0 if self.snapshot_stale else self.snapshot_position)
 
     def _begin_segment(self, writer: ChunkWriter) -> Commit:
@@ -375,7 +375,7 @@ class Partition:
             path = commit.segment.path
             if commit.creates:
                 self.owner.open_files.adopt(path, commit.fd)
-            self.owner.open_files.release(path)
+            self.owner.open_files.release(path, write=True)
 
     def _committed(self, commit: Commit) -> None:
         segment = commit.segment
@@ -424,6 +424,8 @@ class Partition:
         """Nothing of the commit, and nothing behind it, was stored."""
         if self.error is None and (commit.sync_failed or not self._cut_back(commit)):
             self.state, self.error = PartitionState.READ_ONLY, error
+        if self.state is PartitionState.DELETED:
+            error = PartitionDeleted(self.name)
         self.tracking.give_back(chunk.offsets for chunk in commit.chunks)
         waiting = commit.all_waiting()
         self.refuse_gathered(error)
@@ -445,7 +447,7 @@ class Partition:
                     files.truncate(fd, segment.size)
                     files.sync(fd)  # else a crash could bring the old bytes back behind new ones
                 finally:
-                    self.owner.open_files.release(segment.path)
+                    self.owner.open_files.release(segment.path, write=True)
         except (OSError, StorageError):
             return False
         return True

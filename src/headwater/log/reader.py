@@ -185,9 +185,11 @@ class Reader:
             if not wait:
                 raise BlockingIOError
             raise self._damage(self._segment, self._position, "the file is shorter than it was")
-        if self._position + size >= self._segment.size:
+        total = read_header(view, 0).total_bytes if size >= CHUNK_HEADER_BYTES else READ_BYTES
+        end = self._position + (total if size >= CHUNK_HEADER_BYTES else CHUNK_HEADER_BYTES)
+        if end > self._segment.size:
             raise self._damage(self._segment, self._position, "a chunk reaches beyond the end of its segment")
-        self._buffer = bytearray(max(read_header(view, 0).total_bytes, 2 * CHUNK_HEADER_BYTES))
+        self._buffer = bytearray(total)
 
     def _check(self, view: memoryview, count: int) -> None:
         assert self._segment is not None

@@ -22,13 +22,22 @@ from headwater.log.segment import (
     REMOVED_SUFFIX,
     SEGMENT_HEADER_BYTES,
     Segment,
+    check_identity,
     decode_segment_header,
+    read_segment_header,
     segment_offset,
     segment_path,
 )
 from headwater.log.tracking import Tracking
 
-__all__ = ["Recovered", "load_index", "open_older_segment", "recover_partition"]
+__all__ = [
+    "Recovered",
+    "SegmentListing",
+    "list_segments",
+    "load_index",
+    "open_older_segment",
+    "recover_partition",
+]
 
 _REWRITE_BYTES = 1 << 20
 _SNAPSHOTS_TRIED_MAX = 8
@@ -92,7 +101,7 @@ def open_older_segment(files: Files, path: Path) -> Segment:
     fd = files.open(path)
     try:
         size = files.size(fd)
-        salt = decode_segment_header(files.read(fd, 0, SEGMENT_HEADER_BYTES), path).salt
+        salt = read_segment_header(files, fd, path).salt
     except MalformedChunk:
         salt = 0
     finally:
@@ -109,7 +118,7 @@ def load_index(files: Files, segment: Segment) -> bytes:
         entries, footer = _read_index(files, index.path)
         if index.trusted and len(entries) >= index.written_bytes:
             return entries[: index.written_bytes]
-        if footer is not None and footer.segment_bytes == segment.size:
+        if footer is not None and _is_index_of(segment, entries, footer):
             index.trust(entries)
             return entries
     except OSError:
@@ -145,28 +154,56 @@ def _read_index(files: Files, path: Path) -> tuple[bytes, IndexFooter | None]:
     return data[:-INDEX_FOOTER_BYTES], footer
 
 
-def _segment_offsets(files: Files, folder: Path, found: Recovered) -> list[int]:
-    """The first offsets of the segments; finishes a removal that a crash interrupted."""
-    offsets: list[int] = []
-    removed: list[str] = []
+def _is_index_of(segment: Segment, entries: bytes, footer: IndexFooter) -> bool:
+    """Whether a sealed index is that of this segment, as it is now."""
+    if footer.segment_bytes != segment.size or not entries:
+        return False
+    first = entry_at(entries, 0)
+    return (first.first_offset, first.position) == (segment.first_offset, SEGMENT_HEADER_BYTES)
+
+
+class SegmentListing:
+    """What the names in a partition's folder say."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+        """Of the segments that count, in order."""
+        self.removed: list[Path] = []
+        self.overdue: list[Path] = []
+        """Segments older than a removed one: a crash came between the renames."""
+        self.foreign: list[Path] = []
+
+
+def list_segments(files: Files, folder: Path) -> SegmentListing:
+    """Sort the names in a partition's folder."""
+    listing = SegmentListing()
+    removed_up_to = -1
     for name in files.names(folder):
         offset = segment_offset(name)
+        removed = segment_offset(name.removesuffix(REMOVED_SUFFIX)) if offset is None else None
         if offset is not None:
-            offsets.append(offset)
-        elif segment_offset(name.removesuffix(REMOVED_SUFFIX)) is not None:
-            removed.append(name)
+            listing.offsets.append(offset)
+        elif removed is not None:
+            listing.removed.append(folder / name)
+            removed_up_to = max(removed_up_to, removed)
         elif not name.endswith(INDEX_SUFFIX):
-            found.foreign.append(folder / name)
-    if not removed:
-        return offsets
-    removed_up_to = max(segment_offset(name.removesuffix(REMOVED_SUFFIX)) or 0 for name in removed)
-    for offset in [offset for offset in offsets if offset < removed_up_to]:
-        _remove_segment(files, segment_path(folder, offset))
-        offsets.remove(offset)
-    files.sync_folder(folder)
-    for name in removed:
-        _remove_segment(files, folder / name)
-    return offsets
+            listing.foreign.append(folder / name)
+    listing.overdue = [segment_path(folder, offset) for offset in listing.offsets if offset < removed_up_to]
+    listing.offsets = [offset for offset in listing.offsets if offset > removed_up_to]
+    return listing
+
+
+def _segment_offsets(files: Files, folder: Path, found: Recovered) -> list[int]:
+    """The first offsets of the segments; finishes a removal that a crash interrupted."""
+    listing = list_segments(files, folder)
+    found.foreign = listing.foreign
+    for path in listing.overdue:
+        _remove_segment(files, path)
+    if listing.overdue:
+        files.sync_folder(folder)
+    for path in listing.removed:
+        _remove_segment(files, path)
+    return listing.offsets
 
 
 def _remove_segment(files: Files, path: Path) -> None:
@@ -205,6 +242,10 @@ class _NewestSegment:
             if not lone and max(self._synced, scan.synced_position_behind(0)) == 0:
                 return False
             return self._is_corrupt(0, error.reason)
+        try:
+            check_identity(header, segment.path)
+        except MalformedChunk as error:
+            return self._is_corrupt(0, error.reason)
         segment.salt = header.salt
         scan = SegmentScan(self._files, self._fd, segment.size, header.salt)
         return self._restore_closed(scan) or self._restore_scanned(scan, lone=lone)
@@ -220,12 +261,7 @@ class _NewestSegment:
     def _restore_closed(self, scan: SegmentScan) -> bool:
         """Closed in order: the footer of its index and the chunks it names tell everything."""
         footer, segment = self._footer, self._segment
-        if (
-            footer is None
-            or footer.segment_bytes != segment.size
-            or not footer.snapshot_position
-            or not footer.count
-        ):
+        if footer is None or not footer.snapshot_position or not _is_index_of(segment, self._entries, footer):
             return False
         try:
             last = scan.chunk(entry_at(self._entries, footer.count - 1).position)

@@ -28,8 +28,10 @@ __all__ = [
     "SEGMENT_SUFFIX",
     "Segment",
     "SegmentHeader",
+    "check_identity",
     "decode_segment_header",
     "encode_segment_header",
+    "read_segment_header",
     "segment_offset",
     "segment_path",
 ]
@@ -118,6 +120,21 @@ def decode_segment_header(data: bytes, path: Path) -> SegmentHeader:
     if version > SEGMENT_FORMAT:
         raise NewerFormat(path, version, SEGMENT_FORMAT)
     return SegmentHeader(log_id, partition, first, created, epoch, salt)
+
+
+def check_identity(header: SegmentHeader, path: Path) -> None:
+    """Raise `MalformedChunk` unless the header is that of the segment which has this path."""
+    named = (path.parent.parent.name, path.parent.name, segment_offset(path.name))
+    if named != (str(header.log_id), str(header.partition), header.first_offset):
+        where = f"{header.log_id}/{header.partition} at offset {header.first_offset}"
+        raise MalformedChunk(0, f"it belongs to partition {where}")
+
+
+def read_segment_header(files: Files, fd: int, path: Path) -> SegmentHeader:
+    """The header of an open segment, checked against its path; raises as `decode_segment_header`."""
+    header = decode_segment_header(files.read(fd, 0, SEGMENT_HEADER_BYTES), path)
+    check_identity(header, path)
+    return header
 
 
 def segment_path(folder: Path, first_offset: int) -> Path:

@@ -22,6 +22,7 @@ CHUNK_DATA_BYTES_MAX = FRAME_BYTES_MAX - 48 - 17
 Durability = Literal["disk", "memory"]
 
 _SEGMENT_BYTES_LIMIT = 2 * 1024 * MIB
+_TRACKING_ENTRIES_LIMIT = 500_000
 
 
 class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -50,6 +51,7 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         _between("segment_bytes", self.segment_bytes, KIB, _SEGMENT_BYTES_LIMIT)
         _between("snapshot_interval_bytes", self.snapshot_interval_bytes, KIB, _SEGMENT_BYTES_LIMIT)
         _between("chunk_data_bytes_max", self.chunk_data_bytes_max, 64, CHUNK_DATA_BYTES_MAX)
+        _between("commit_bytes_max", self.commit_bytes_max, 1, _SEGMENT_BYTES_LIMIT)
         _between("entry_bytes_max", self.entry_bytes_max, 64, 256 * MIB)
         _between("filter_bytes", self.filter_bytes, 16, 255)
         for name in ("max_age_ms", "max_bytes"):
@@ -90,6 +92,7 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.__struct_fields__:
             _between(name, getattr(self, name), 1, 2**62)
         _between("commit_threads", self.commit_threads, 1, 64)
+        _between("tracking_entries_max", self.tracking_entries_max, 1, _TRACKING_ENTRIES_LIMIT)
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:

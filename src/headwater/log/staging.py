@@ -49,6 +49,7 @@ __all__ = [
     "BLOCK_HEADER_BYTES",
     "STAGED_SUFFIX",
     "STAGING_HEADER_BYTES",
+    "UPLOAD_SUFFIX",
     "StagedBlock",
     "StagedCommit",
     "Staging",

@@ -265,7 +265,8 @@ class Store:
         try:
             self._recover()
         except OSError as error:
-            raise storage_error(error.errno or 0, Path(error.filename or self._folder.path)) from error
+            path = Path(error.filename or self._folder.path)
+            raise storage_error(error.errno or 0, path, reading=True) from error
         if self._loop is not None and isinstance(self._committer, ThreadedCommitter):
             self._loop.add_reader(self._committer.event_fd, self.collect)
         self.staged.resume(self._note_unfinished)
