@@ -22,7 +22,7 @@ def damage_one_byte(files: FaultyFiles, folder: Path, rng: Random) -> Damage | N
     if not names or any(name.endswith(".journal") for name in files.names(DATA / "journal")):
         return None
     path = folder / names[-1]
-    if _is_sealed(files, path):
+    if _is_sealed(files, path) or not files.is_durable(path):
         return None
     targets = _targets(files.read_file(path), path)
     if not targets:

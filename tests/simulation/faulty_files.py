@@ -135,6 +135,11 @@ class FaultyFiles(Files):
         """Flip bits of a durable byte: what no crash may do."""
         self._file(path).damage(position, mask)
 
+    def is_durable(self, path: Path) -> bool:
+        """Whether a crash would leave the file's bytes as they are read now."""
+        node = self._file(path)
+        return node.image == node.platter
+
     def open_descriptors(self) -> list[Path]:
         """The paths of all descriptors that nobody closed."""
         return sorted(descriptor.path for descriptor in self._open.values())

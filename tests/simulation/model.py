@@ -253,7 +253,7 @@ class PartitionModel:
         """An opening shows these entries: check them, and go on with them as the truth."""
         self.check_first(first_offset)
         self._check_dense(seen, first_offset, end)
-        if self.durable or not opening.machine_crash:
+        if self.keeps_confirmed(opening):
             self._check_confirmed(seen, first_offset)
         else:
             self.sequences.clear()
@@ -266,6 +266,10 @@ class PartitionModel:
         staged = {data: entry for data, entry in self.sent.items() if entry.staged is not None}
         self.sent = staged | {entry.data: entry for entry in self.confirmed.values()}
         self.sync_failed = False
+
+    def keeps_confirmed(self, opening: Opening) -> bool:
+        """In `memory` mode a crash of the machine, or a failed sync, may take what was confirmed."""
+        return self.durable or not (opening.machine_crash or self.sync_failed)
 
     def _check_dense(self, seen: Seen, first_offset: int, end: int) -> None:
         expected = first_offset

@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 from random import Random
 
-from headwater.errors import LogCorrupt, PartitionReadOnly, StorageError
+from headwater.errors import LogCorrupt, StorageError
 from headwater.log.committer import Job
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import Reader
@@ -138,7 +138,9 @@ def read_chunks(partition: Partition, offset: int, *, buffer_bytes: int = 4096) 
                 run = reader.read(wait=False)
             except BlockingIOError:
                 run = reader.read(wait=True)
-            except (LogCorrupt, PartitionReadOnly):
+            except LogCorrupt:
+                if damage_of(partition) is None:
+                    raise  # nobody said so
                 return found
             if run is None:
                 return found

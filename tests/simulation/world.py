@@ -231,13 +231,14 @@ class World:
                     self._observe(log, model, self.partition(model))
 
     def check_descriptors(self) -> None:
-        """Descriptors are bounded while the engine runs."""
-        if self._store is None:
+        """Descriptors of data files are bounded while nothing is under way."""
+        if self._store is None or self.committer.queued or self.committer.done:
             return
         paths = [path for path in self.disk.open_descriptors() if path.suffix in (".segment", ".index")]
-        writing = sum(p.in_flight is not None for log in self.store.logs.values() for p in log.partitions)
-        bound = self.settings.open_files_max + writing + 1  # one more for the internal partition
-        require(len(paths) <= bound, f"{len(paths)} data files are open, {bound} are allowed")
+        require(
+            len(paths) <= self.settings.open_files_max,
+            f"{len(paths)} data files are open, {self.settings.open_files_max} are allowed",
+        )
 
     def _observe_close(self) -> None:
         """After a close nothing may be left unanswered."""
@@ -307,13 +308,14 @@ class World:
         require(damage_of(partition) is None, f"{model.name}: reported as damaged: {damage_of(partition)}")
         require(not partition.read_only, f"{model.name}: read-only after opening: {partition.error}")
         seen = read_entries(partition)
+        require(damage_of(partition) is None, f"{model.name}: reading meets damage: {damage_of(partition)}")
         require(
             partition.next_offset == partition.committed_offset,
             f"{model.name}: next offset {partition.next_offset}, committed {partition.committed_offset}",
         )
-        sequences = dict(model.sequences)
+        sequences, forgetful = dict(model.sequences), not model.keeps_confirmed(opening)
         model.adopt(seen, partition.first_offset, partition.committed_offset, opening)
-        self._check_tracking(model, partition, sequences, opening)
+        self._check_tracking(model, partition, sequences, forgetful)
 
     def _check_damaged(self, model: PartitionModel, partition: Partition, damage: Damage) -> None:
         """It is told, all before it is served, nothing is taken, and no byte is cut away or mended."""
@@ -341,9 +343,8 @@ class World:
         raise Violation(f"{model.name}: takes writes though it is damaged")
 
     def _check_tracking(
-        self, model: PartitionModel, partition: Partition, before: dict[bytes, int], opening: Opening
+        self, model: PartitionModel, partition: Partition, before: dict[bytes, int], forgetful: bool
     ) -> None:
-        forgetful = opening.machine_crash and not model.durable
         for reference in REFERENCES:
             found, expected = partition.sequence(reference), model.sequences.get(reference)
             if forgetful and found is not None and (expected or -1) <= found <= before.get(reference, -1):

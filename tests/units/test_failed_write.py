@@ -42,11 +42,30 @@ def files() -> FailingFiles:
     return FailingFiles()
 
 
+class Opened:
+    """A store on a data folder, opened again when asked to."""
+
+    def __init__(self, folder: Path, files: Files) -> None:
+        self._folder = folder
+        self.store = Store.open(folder, files=files)
+
+    def again(self) -> Store:
+        """Close it in order and open it on a disk that does not fail."""
+        self.store.close()
+        self.store = Store.open(self._folder)
+        return self.store
+
+
 @pytest.fixture
-def store(tmp_path: Path, files: FailingFiles) -> Iterator[Store]:
-    store = Store.open(tmp_path, files=files)
-    yield store
-    store.close()
+def opened(tmp_path: Path, files: FailingFiles) -> Iterator[Opened]:
+    opened = Opened(tmp_path, files)
+    yield opened
+    opened.store.close()
+
+
+@pytest.fixture
+def store(opened: Opened) -> Store:
+    return opened.store
 
 
 @pytest.fixture
@@ -87,7 +106,7 @@ def test_a_failed_write_refuses_the_batch_and_all_behind_it(
 
 
 def test_the_retry_of_a_refused_batch_is_stored_exactly_once(
-    store: Store, files: FailingFiles, partition: Partition, tmp_path: Path
+    store: Store, files: FailingFiles, partition: Partition, opened: Opened
 ) -> None:
     refused: list[StorageError | None] = []
     stored: list[StorageError | None] = []
@@ -102,11 +121,9 @@ def test_the_retry_of_a_refused_batch_is_stored_exactly_once(
     assert stored == [None, None]
     expected = [b"id1", b"id2", b"id3", b"id4", b"id5"]
     assert stored_ids(partition) == expected
-    store.close()
-    again = Store.open(tmp_path)
+    again = opened.again()
     assert stored_ids(again.log("failing").partitions[0]) == expected
     assert again.log("failing").partitions[0].sequence(REFERENCE) == 5
-    again.close()
 
 
 def test_a_write_that_fails_in_a_new_segment_leaves_nothing_of_it(store: Store, files: FailingFiles) -> None:
@@ -123,7 +140,7 @@ def test_a_write_that_fails_in_a_new_segment_leaves_nothing_of_it(store: Store, 
 
 
 def test_after_a_failed_sync_the_partition_is_read_only_until_it_was_opened_again(
-    store: Store, files: FailingFiles, partition: Partition, tmp_path: Path
+    store: Store, files: FailingFiles, partition: Partition, opened: Opened
 ) -> None:
     answers: list[StorageError | None] = []
     files.sync_error = errno.EIO
@@ -136,19 +153,17 @@ def test_after_a_failed_sync_the_partition_is_read_only_until_it_was_opened_agai
     with pytest.raises(PartitionReadOnly):
         publish(partition, [3], answers.append)
     assert stored_ids(partition) == [b"id1", b"id2"]
-    store.close()
-    again = Store.open(tmp_path)
+    again = opened.again()
     reopened = again.log("failing").partitions[0]
     assert not reopened.read_only
     publish(reopened, [3, 4], answers.append)
     again.flush()
     assert answers[-1] is None
     assert stored_ids(reopened) == [b"id1", b"id2", b"id3", b"id4"]
-    again.close()
 
 
 def test_stored_offsets_of_a_refused_commit_are_written_with_the_next(
-    store: Store, files: FailingFiles, partition: Partition, tmp_path: Path
+    store: Store, files: FailingFiles, partition: Partition, opened: Opened
 ) -> None:
     files.write_error = errno.ENOSPC
     partition.store_offset(b"consumer", 1)
@@ -156,7 +171,5 @@ def test_stored_offsets_of_a_refused_commit_are_written_with_the_next(
     store.flush()
     assert partition.stored_offset(b"consumer") == 1
     store.flush()
-    store.close()
-    again = Store.open(tmp_path)
+    again = opened.again()
     assert again.log("failing").partitions[0].stored_offset(b"consumer") == 1
-    again.close()

@@ -9,9 +9,10 @@ import msgspec
 
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES
 from headwater.errors import StorageError, SyncFailed
-from headwater.log.files import Buffer, Files, storage_error
+from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.segment import Segment
+from headwater.log.segment_syncs import SegmentSyncs
 
 __all__ = ["Commit", "PartitionId", "SealedChunk"]
 
@@ -54,6 +55,7 @@ class Commit:
     __slots__ = (
         "_files",
         "_finished",
+        "_segment_syncs",
         "buffers",
         "chunks",
         "creates",
@@ -72,9 +74,15 @@ class Commit:
     )
 
     def __init__(
-        self, files: Files, partition_id: PartitionId, segment: Segment, finished: Callable[[Commit], None]
+        self,
+        files: Files,
+        segment_syncs: SegmentSyncs,
+        partition_id: PartitionId,
+        segment: Segment,
+        finished: Callable[[Commit], None],
     ) -> None:
         self._files = files
+        self._segment_syncs = segment_syncs
         self.partition_id = partition_id
         self._finished = finished
         self.segment = segment
@@ -111,7 +119,7 @@ class Commit:
         try:
             if self.creates and not self._create_segment(path):
                 return
-            code = self._files.write_and_sync(self.fd, self.position, self.buffers, sync=self.syncs)
+            code = self._write(path)
             if code < 0:
                 self.fail(SyncFailed(path), sync_failed=True)
             elif code:
@@ -132,6 +140,11 @@ class Commit:
         self.error = error
         self.sync_failed = sync_failed
 
+    def _write(self, path: Path) -> int:
+        if self.syncs:
+            return self._segment_syncs.write_and_sync(path, self.fd, self.position, self.buffers)
+        return self._files.write_and_sync(self.fd, self.position, self.buffers, sync=False)
+
     def _create_segment(self, path: Path) -> bool:
         if self.previous is not None and not self._sync_previous(self.previous):
             return False
@@ -142,14 +155,12 @@ class Commit:
         return True
 
     def _sync_previous(self, path: Path) -> bool:
-        fd = self._files.open(path, write=True)
         try:
-            self._files.sync(fd)
-        except OSError:
-            self.fail(SyncFailed(path), sync_failed=True)
+            self._segment_syncs.sync_closed(path)
+        except OSError as error:
+            # Without a descriptor there was no sync, so it may be tried again; else it may not.
+            self.fail(storage_error(error.errno or 0, path), sync_failed=error.errno not in NO_FILES)
             return False
-        finally:
-            self._files.close(fd)
         return True
 
     def _sync_folders(self, folder: Path) -> None:

@@ -20,13 +20,14 @@ from headwater.errors import (
 )
 from headwater.log.commit_form import write_and_sync
 
-__all__ = ["Buffer", "Files", "storage_error"]
+__all__ = ["NO_FILES", "Buffer", "Files", "storage_error"]
 
 Buffer = bytes | bytearray | memoryview
 
 _NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _NO_ACCESS = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
+"""The process, or the system, has too many files open."""
 
 
 def storage_error(code: int, path: Path, *, reading: bool = False) -> StorageError:
@@ -35,7 +36,7 @@ def storage_error(code: int, path: Path, *, reading: bool = False) -> StorageErr
         return DiskFull(path)
     if code in _NO_ACCESS:
         return NoAccess(path)
-    if code in _NO_FILES:
+    if code in NO_FILES:
         return TooManyOpenFiles(path)
     if code in (errno.EISDIR, errno.ENOTDIR):
         return ForeignFile(path)

@@ -25,6 +25,7 @@ from isal.isal_zlib import crc32
 from headwater.errors import MalformedChunk, NewerFormat, StorageError, SyncFailed
 from headwater.log.commit import Commit
 from headwater.log.files import Buffer, Files, storage_error
+from headwater.log.segment_syncs import SegmentSyncs
 
 __all__ = [
     "DAMAGED_SUFFIX",
@@ -158,12 +159,12 @@ class Checkpoint:
         self,
         files: Files,
         journal: Journal,
-        unsyncable: set[Path],
+        segment_syncs: SegmentSyncs,
         finished: Callable[[Checkpoint], None],
     ) -> None:
         self._files = files
         self.journal = journal
-        self._unsyncable = unsyncable
+        self._segment_syncs = segment_syncs
         self._finished = finished
         self.failed: dict[Path, StorageError] = {}
         """Segments that could not be synced; the journal stays then, for recovery."""
@@ -173,9 +174,9 @@ class Checkpoint:
         """Sync and remove; on a thread."""
         for path in sorted(self.journal.segments):
             try:
-                if path in self._unsyncable:
-                    raise OSError(errno.EIO, "an earlier sync failed", str(path))
-                _sync_if_there(self._files, path)
+                self._segment_syncs.sync_closed(path)
+            except FileNotFoundError:
+                continue  # removed meanwhile, by retention or with its log
             except OSError:
                 self.failed[path] = SyncFailed(path)
         path = self.journal.path

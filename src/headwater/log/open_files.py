@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import errno
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from headwater.log.files import Files
+from headwater.log.files import NO_FILES, Files
 
 __all__ = ["OpenFiles"]
 
 T = TypeVar("T")
-
-_NO_FILES = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class _Held:
@@ -79,7 +76,7 @@ class OpenFiles:
         try:
             return use()
         except OSError as error:
-            if error.errno not in _NO_FILES or not self._close_unused():
+            if error.errno not in NO_FILES or not self._close_unused():
                 raise
         return use()
 

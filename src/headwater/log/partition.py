@@ -22,6 +22,7 @@ from headwater.log.intake import Intake, OnDone
 from headwater.log.open_files import OpenFiles
 from headwater.log.recovery import Recovered
 from headwater.log.segment import Segment, segment_path
+from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.tracking import Tracking
 
@@ -43,6 +44,7 @@ class PartitionOwner(Protocol):
     """What all partitions of a data folder share; `Store` is it."""
 
     files: Files
+    segment_syncs: SegmentSyncs
     open_files: OpenFiles
     indexes: IndexCache
     settings: StoreSettings
@@ -98,6 +100,10 @@ class Partition:
         self._truncations: list[tuple[int, OnDone]] = []
         """Truncations at the end, which wait for a new segment."""
         self._roll_due = False
+        self._leaving: list[Segment] = []
+        """Segments that are no longer of the partition, and not known to be off the disk."""
+        self._removing = False
+        self._removal_waiting: list[OnDone] = []
 
     # Appending
 
@@ -233,13 +239,17 @@ class Partition:
         self.owner.mark_dirty(self)
 
     def remove_oldest(self, count: int, on_done: OnDone) -> None:
-        """Let the oldest segments go; the newest one never does."""
+        """Let the oldest segments go; the newest one never does. The answer covers what goes already."""
         count = min(count, len(self.segments) - 1)
-        if count <= 0:
+        if count > 0:
+            self._leaving += self.segments[:count]
+            self.segments = self.segments[count:]
+        if not self._leaving:
             on_done(None)
             return
-        removed, self.segments = self.segments[:count], self.segments[count:]
-        self.owner.remove_segments(self, removed, on_done)
+        self._removal_waiting.append(on_done)
+        if not self._removing:
+            self._remove_leaving()
 
     def stop(self, error: StorageError, state: PartitionState) -> None:
         """Take no more writes, and refuse what waits; what is in flight ends first."""
@@ -326,26 +336,27 @@ class Partition:
         if self.synced_position < newest.size:
             fd = self.owner.open_files.acquire(newest.path, write=True)
             try:
-                self.owner.files.sync(fd)
+                self.owner.segment_syncs.sync(newest.path, fd)
             except OSError:
                 return
             finally:
                 self.owner.open_files.release(newest.path, write=True)
         newest.seal_index(self.owner.files, 0 if self.snapshot_stale else self.snapshot_position)
 
+    def _new_commit(self, segment: Segment) -> Commit:
+        return Commit(self.owner.files, self.owner.segment_syncs, self.id, segment, self.finish)
+
     def _begin_segment(self, writer: ChunkWriter) -> Commit:
         first = self.committed_offset
         salt = writer.start_segment(self.id.log_id, self.id.number, first)
-        commit = Commit(
-            self.owner.files, self.id, Segment(segment_path(self.folder, first), first, 0, salt), self.finish
-        )
+        commit = self._new_commit(Segment(segment_path(self.folder, first), first, 0, salt))
         commit.creates = True
         newest = self.newest_segment()
         commit.previous = None if newest is None else newest.path
         return commit
 
     def _continue_segment(self, writer: ChunkWriter, newest: Segment) -> Commit:
-        commit = Commit(self.owner.files, self.id, newest, self.finish)
+        commit = self._new_commit(newest)
         commit.fd = self.owner.open_files.acquire(newest.path, write=True)
         writer.continue_segment(newest.size, newest.salt, self.synced_position)
         if len(newest.index.pending) >= _INDEX_BATCH_BYTES:
@@ -445,12 +456,30 @@ class Partition:
                 fd = self.owner.open_files.acquire(segment.path, write=True)
                 try:
                     files.truncate(fd, segment.size)
-                    files.sync(fd)  # else a crash could bring the old bytes back behind new ones
+                    # Else a crash could bring the old bytes back behind new ones.
+                    self.owner.segment_syncs.sync(segment.path, fd)
                 finally:
                     self.owner.open_files.release(segment.path, write=True)
         except (OSError, StorageError):
             return False
         return True
+
+    def _remove_leaving(self) -> None:
+        """Take segments off the disk; those that come meanwhile are next, and what fails is tried with them."""
+        removed, waiting = list(self._leaving), self._removal_waiting
+        self._removal_waiting = []
+        self._removing = True
+
+        def done(error: StorageError | None) -> None:
+            self._removing = False
+            if error is None:
+                del self._leaving[: len(removed)]
+            if self._removal_waiting:
+                self._remove_leaving()
+            for on_done in waiting:
+                on_done(error)
+
+        self.owner.remove_segments(self, removed, done)
 
     def _finish_truncations(self) -> None:
         truncations, self._truncations = self._truncations, []

@@ -31,7 +31,8 @@ class Removal:
         try:
             for path in self._paths:
                 target = path.with_name(path.name + REMOVED_SUFFIX)
-                self._files.rename(path, target)
+                if self._files.exists(path):  # else an attempt that failed came as far as that
+                    self._files.rename(path, target)
                 removed.append(target)
             self._files.sync_folder(self._folder)
         except FileNotFoundError:
@@ -48,12 +49,9 @@ class Removal:
     def _unlink(self, removed: list[Path]) -> None:
         # Opening finishes what fails here.
         try:
-            for path in removed:
-                self._files.remove(path)
-            for path in self._paths:
-                index = path.with_suffix(INDEX_SUFFIX)
-                if self._files.exists(index):
-                    self._files.remove(index)
+            for path in [*removed, *(path.with_suffix(INDEX_SUFFIX) for path in self._paths)]:
+                if self._files.exists(path):
+                    self._files.remove(path)
         except OSError:
             return
 

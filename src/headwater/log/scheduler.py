@@ -11,6 +11,7 @@ from headwater.log.committer import Committer, Job
 from headwater.log.files import Files, storage_error
 from headwater.log.journal import Checkpoint, Journal, JournalRound
 from headwater.log.partition import Partition, PartitionState
+from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import StoreSettings
 
 __all__ = ["CommitScheduler"]
@@ -22,12 +23,14 @@ class CommitScheduler:
     def __init__(
         self,
         files: Files,
+        segment_syncs: SegmentSyncs,
         journals: Path,
         committer: Committer,
         settings: StoreSettings,
         clock: Callable[[], int],
     ) -> None:
         self._files = files
+        self._segment_syncs = segment_syncs
         self._journals = journals
         self._committer = committer
         self._settings = settings
@@ -39,8 +42,6 @@ class CommitScheduler:
         self._journal: Journal | None = None
         self._blocked: dict[Journal, list[Partition]] = {}
         self._partition_of_segment: dict[Path, Partition] = {}
-        self._unsyncable: set[Path] = set()
-        """Segments of which a sync failed: a later one that succeeds proves nothing."""
         self.next_journal_number = 1
 
     @property
@@ -85,8 +86,6 @@ class CommitScheduler:
             self._jobs -= 1
             if isinstance(job, Commit):
                 self._direct -= 1
-                if job.sync_failed:
-                    self._unsyncable.add(job.segment.path)
             try:
                 job.apply()
             except Exception as fault:  # noqa: BLE001 - a fault of ours in one must not keep the others waiting
@@ -99,7 +98,7 @@ class CommitScheduler:
         """Put the journal away."""
         if self._journal is not None and self._round is None:
             journal, self._journal = self._journal, None
-            self.submit(Checkpoint(self._files, journal, self._unsyncable, self._checkpointed))
+            self.submit(Checkpoint(self._files, journal, self._segment_syncs, self._checkpointed))
 
     def close(self) -> None:
         """Give the journal's descriptor back."""

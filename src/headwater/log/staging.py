@@ -222,13 +222,15 @@ class Staging:
             yield block
 
     def remove(self, attempt: str) -> None:
-        """An upload is no longer needed; whether the removal is durable does not matter."""
-        self._sizes.pop(attempt, None)
-        self._sealed.pop(attempt, None)
-        for suffix in (UPLOAD_SUFFIX, STAGED_SUFFIX):
+        """An upload is no longer needed; what cannot be removed now expires."""
+        for suffix, held in ((UPLOAD_SUFFIX, self._sizes), (STAGED_SUFFIX, self._sealed)):
             path = self._path(attempt, suffix)
-            if self._files.exists(path):
-                self._files.remove(path)
+            try:
+                if self._files.exists(path):
+                    self._files.remove(path)
+            except OSError:
+                continue
+            held.pop(attempt, None)
 
     def expire(self, now_ms: int, needed: set[str]) -> None:
         """Remove uploads that nobody committed in time."""

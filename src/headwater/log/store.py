@@ -24,6 +24,7 @@ from headwater.log.recovery import load_index, recover_partition
 from headwater.log.retention import Removal, TreeRemoval, enforce_retention
 from headwater.log.scheduler import CommitScheduler
 from headwater.log.segment import Segment, segment_path
+from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.staged_commit import StagedCommits
 from headwater.log.staging import Staging
@@ -58,6 +59,7 @@ class Store:
     ) -> None:
         self.settings = settings
         self.files = files
+        self.segment_syncs = SegmentSyncs(files)
         self.open_files = OpenFiles(files, settings.open_files_max)
         self.indexes = IndexCache(settings.index_bytes_max, self._load_index)
         self.uncommitted_bytes = 0
@@ -72,7 +74,9 @@ class Store:
         self._clock = clock
         self._loop = loop
         self._committer = committer
-        self._scheduler = CommitScheduler(files, self._folder.journal, committer, settings, clock)
+        self._scheduler = CommitScheduler(
+            files, self.segment_syncs, self._folder.journal, committer, settings, clock
+        )
         self._dispatch_due = False
         self._waiting_for_room: list[Callable[[], None]] = []
         self._partitions: dict[PartitionId, Partition] = {}
