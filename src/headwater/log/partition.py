@@ -100,6 +100,7 @@ class Partition:
         self._truncations: list[tuple[int, OnDone]] = []
         """Truncations at the end, which wait for a new segment."""
         self._roll_due = False
+        self._gave_back = False
         self._leaving: list[Segment] = []
         """Segments that are no longer of the partition, and not known to be off the disk."""
         self._removing = False
@@ -165,6 +166,7 @@ class Partition:
         """Remember an offset under a reference; durable with the next commit."""
         self._check_writable(0)
         self.tracking.store_offset(reference, offset)
+        self._gave_back = False
         self.owner.mark_dirty(self)
 
     def sequence(self, reference: bytes) -> int | None:
@@ -266,6 +268,12 @@ class Partition:
         """Whether something waits to be committed."""
         return bool(self.intake) or bool(self.tracking.unwritten) or self._roll_due
 
+    @property
+    def wants_commit(self) -> bool:
+        """Whether a commit is due now. Stored offsets that a failed one gave back wait for the next call to append or
+        store: the disk may be full for long."""
+        return self.dirty and not (self._gave_back and not self.intake and not self._roll_due)
+
     def begin_commit(self, now_ms: int, *, snapshot: bool = False) -> Commit | None:
         """Seal what was gathered into a commit; None if there is nothing, or the partition cannot write now."""
         if self.in_flight is not None or self.blocked or self.read_only or not (self.dirty or snapshot):
@@ -301,8 +309,7 @@ class Partition:
             self._take_back(commit, commit.error)
         if self.error is not None:
             self.refuse_gathered(self.error)
-        elif self.dirty and commit.error is None:
-            # After an error what is left, stored offsets, waits for the next append: the disk may be full for long.
+        elif self.wants_commit:
             self.owner.mark_dirty(self)
 
     def refuse_gathered(self, error: StorageError) -> None:
@@ -437,6 +444,7 @@ class Partition:
             self.state, self.error = PartitionState.READ_ONLY, error
         if self.state is PartitionState.DELETED:
             error = PartitionDeleted(self.name)
+        self._gave_back = True
         self.tracking.give_back(chunk.offsets for chunk in commit.chunks)
         waiting = commit.all_waiting()
         self.refuse_gathered(error)

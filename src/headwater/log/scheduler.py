@@ -159,7 +159,7 @@ class CommitScheduler:
             if checkpoint.error is not None or checkpoint.failed:
                 error = checkpoint.error or next(iter(checkpoint.failed.values()))
                 partition.stop(error, PartitionState.READ_ONLY)
-            elif partition.dirty:
+            elif partition.wants_commit:
                 self.mark_dirty(partition)
         if self._journal is None and self._round is None:
             self._partition_of_segment.clear()
