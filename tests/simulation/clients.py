@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 
 from headwater.errors import HeadwaterError, StorageError
@@ -91,15 +92,26 @@ class Producer:
         return self.entries[publishing_id]
 
 
-def send_plain(partition: Partition, model: PartitionModel, entries: list[Entry]) -> HeadwaterError | None:
-    """Append entries without a name; the error if they were refused at once."""
+def send_plain(
+    partition: Partition,
+    model: PartitionModel,
+    entries: list[Entry],
+    then: Callable[[], None] | None = None,
+) -> HeadwaterError | None:
+    """Append entries without a name, and do something in the answer; the error if they were refused at once."""
     call: Append = model.append(partition.next_offset, entries)
+
+    def done(error: StorageError | None) -> None:
+        call.answer(error)
+        if then is not None:
+            then()
+
     try:
         partition.append(
             b"".join(entry.data for entry in entries),
             len(entries),
             sum(entry.records for entry in entries),
-            call.answer,
+            done,
         )
     except HeadwaterError as error:
         model.withdraw(call)

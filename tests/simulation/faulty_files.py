@@ -69,6 +69,7 @@ class FaultyFiles(Files):
         self.capacity_bytes: int | None = None
         self.open_files_max: int | None = None
         self._faults: list[_Fault] = []
+        self._failed = False
         self._open: dict[int, _Descriptor] = {}
         self._next_descriptor = _FIRST_DESCRIPTOR
 
@@ -123,12 +124,18 @@ class FaultyFiles(Files):
 
     @property
     def troubled(self) -> bool:
-        """Whether operations may fail."""
-        return bool(self._faults) or self.capacity_bytes is not None or self.open_files_max is not None
+        """Whether operations may fail, or did since the disk was well."""
+        return (
+            self._failed
+            or bool(self._faults)
+            or self.capacity_bytes is not None
+            or self.open_files_max is not None
+        )
 
     def heal(self) -> None:
         """No fault is left, and there is room and there are descriptors."""
         self._faults.clear()
+        self._failed = False
         self.capacity_bytes = self.open_files_max = None
 
     def damage(self, path: Path, position: int, mask: int) -> None:
@@ -316,6 +323,7 @@ class FaultyFiles(Files):
         for fault in self._faults:
             if fault.kind == kind and fnmatch(str(path), fault.pattern):
                 fault.times -= 1
+                self._failed = True
                 if not fault.times:
                     self._faults.remove(fault)
                 return fault

@@ -58,6 +58,10 @@ class SimulatedCommitter:
         require(self._submitted < _ENDLESS, "jobs come without an end")
         self.queued.append(job)
 
+    def submit_background(self, job: Job) -> None:
+        """The same: any order is tried anyway."""
+        self.submit(job)
+
     def run_one(self) -> bool:
         """Carry out any one of the jobs; whether there was one."""
         if not self.queued:

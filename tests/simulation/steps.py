@@ -10,6 +10,7 @@ from headwater.errors import HeadwaterError, StorageError
 from headwater.log.partition import Partition
 from tests.simulation.clients import ENTRY_BYTES, send_plain
 from tests.simulation.faulty_files import Phase
+from tests.simulation.follower import Follower
 from tests.simulation.model import Entry, PartitionModel, Values, require
 from tests.simulation.payloads import make_entry
 from tests.simulation.rig import random_log_settings, read_chunks, read_entries
@@ -20,6 +21,7 @@ __all__ = ["STEPS", "Step", "create_log", "settle"]
 Step = Callable[[World], None]
 
 _LOGS_MAX = 3
+_FOLLOWERS_MAX = 3
 _PATTERNS = ("*.segment", "*.segment", "*.journal", "*.index", "*.staged", "*/0/*", "*.json*", "*")
 
 
@@ -75,7 +77,14 @@ def append(world: World) -> None:
         return
     entries = [_entry(world) for _ in range(world.rng.choice((1, 1, 2, 5)))]
     world.note(f"append {len(entries)} to {model.name}: {', '.join(map(str, entries))}")
-    tell_error(world, send_plain(world.partition(model), model, entries))
+    partition = world.partition(model)
+
+    def append_one_more() -> None:
+        world.note(f"   one more to {model.name} from within the answer")
+        tell_error(world, send_plain(partition, model, [_entry(world)]))
+
+    then = append_one_more if world.rng.random() < 0.15 else None
+    tell_error(world, send_plain(partition, model, entries, then))
 
 
 def append_everywhere(world: World) -> None:
@@ -171,6 +180,24 @@ def _read(world: World, model: PartitionModel, partition: Partition) -> None:
             chunk.first_offset <= offset < chunk.first_offset + chunk.records,
             f"{model.name}: a reader at {offset} starts with the chunk at {chunk.first_offset}",
         )
+
+
+def follow(world: World) -> None:
+    """A reader that stays open goes on from where it was."""
+    if len(world.followers) < _FOLLOWERS_MAX:
+        model = _model(world)
+        if model is not None:
+            world.followers.append(Follower(model, world.partition(model), world.rng))
+    if world.followers:
+        follower = world.rng.choice(world.followers)
+        world.note(f"follow {follower.model.name} from {follower.offset}")
+        try:
+            follower.go_on()
+        except StorageError as error:
+            tell_error(world, error)
+            require(world.disk.troubled or follower.is_deleted, f"{follower.model.name}: {error}")
+            follower.close()
+            world.followers.remove(follower)
 
 
 def truncate(world: World) -> None:
@@ -350,6 +377,7 @@ STEPS: dict[Step, int] = {
     turn: 20,
     flush: 5,
     read: 5,
+    follow: 8,
     truncate: 3,
     retention: 3,
     create_log: 3,

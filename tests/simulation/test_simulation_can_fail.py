@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from headwater.encoding.chunk import ChunkHeader, Trailer, read_chunk, read_header
 from headwater.log import commit, journal, recovery, scan, tracking
+from headwater.log.files import Buffer
+from tests.simulation.faulty_files import FaultyFiles
 from tests.simulation.schedule import run_schedule
 
 Break = Callable[[pytest.MonkeyPatch], None]
@@ -68,14 +70,26 @@ def leave_the_tail_in_memory(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(recovery._NewestSegment, "_believe", believe)
 
 
-def go_on_after_a_failed_sync(patch: pytest.MonkeyPatch) -> None:
-    """A failed sync is taken for a failed write."""
-    fail = commit.Commit.fail
+def try_a_failed_sync_again(patch: pytest.MonkeyPatch) -> None:
+    """A failed sync is tried once more, and its success is believed."""
+    sync, write_and_sync = FaultyFiles.sync, FaultyFiles.write_and_sync
 
-    def fail_softly(self: commit.Commit, error: Exception, *, sync_failed: bool = False) -> None:
-        fail(self, error)  # type: ignore[arg-type]
+    def sync_twice(self: FaultyFiles, fd: int) -> None:
+        try:
+            sync(self, fd)
+        except OSError:
+            sync(self, fd)
 
-    patch.setattr(commit.Commit, "fail", fail_softly)
+    def write_and_sync_twice(
+        self: FaultyFiles, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool
+    ) -> int:
+        code = write_and_sync(self, fd, position, buffers, sync=sync)
+        if code < 0:
+            sync_twice(self, fd)
+        return max(code, 0)
+
+    patch.setattr(FaultyFiles, "sync", sync_twice)
+    patch.setattr(FaultyFiles, "write_and_sync", write_and_sync_twice)
 
 
 def leave_failed_writes(patch: pytest.MonkeyPatch) -> None:
@@ -90,7 +104,7 @@ BREAKS: list[Break] = [
     believe_the_tail,
     keep_sequences_of_refused_batches,
     leave_the_tail_in_memory,
-    go_on_after_a_failed_sync,
+    try_a_failed_sync_again,
     leave_failed_writes,
 ]
 

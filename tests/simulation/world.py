@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ from headwater.log.store import Store
 from tests.simulation.clients import Producer
 from tests.simulation.corruption import damage_one_byte
 from tests.simulation.faulty_files import Crashed, FaultyFiles, Phase
+from tests.simulation.follower import Follower
 from tests.simulation.model import Damage, Opening, PartitionModel, Values, Violation, require
 from tests.simulation.rig import (
     Clock,
@@ -69,6 +71,7 @@ class World:
     state: dict[bytes, Values] = field(default_factory=dict)
     staged: list[StagedCommit] = field(default_factory=list)
     finished: list[StagedCommit] = field(default_factory=list)
+    followers: list[Follower] = field(default_factory=list)
     folders: dict[str, Path] = field(default_factory=dict)
     """Where the engine keeps a partition."""
     tell: Callable[[str], None] | None = None
@@ -131,31 +134,44 @@ class World:
     # Opening, closing and crashing.
 
     def open(self, *, clean: bool) -> None:
-        """Open the data folder, through up to three crashes on the way, and check what is there."""
+        """Open the data folder, through crashes and faults on the way, and check what is there."""
         armed = self.disk.crash_at is not None
         crashes = 0
         while self._store is None:
-            if (
-                not armed
-                and not clean
-                and crashes < self.crashes_while_opening_max
-                and self.rng.random() < 0.35
-            ):
-                self.disk.crash_in(self.rng.choice((3, 10, 40)), self.rng.choice(list(Phase)))
+            if not armed and not clean and crashes < self.crashes_while_opening_max:
+                self._disturb_opening()
             try:
                 self._open()
             except Crashed:
                 crashes += 1
                 armed = clean = False
                 self._lose_machine_or_process()
+            except StorageError as error:
+                crashes += 1
+                self.note(f"-- opening fails: {error}")
+                require(self.disk.troubled, f"opening fails with no fault left: {error}")
+                require(not self.disk.open_descriptors(), f"descriptors leak: {self.disk.open_descriptors()}")
+            self.disk.heal()
         if not armed:
             self.disk.crash_at = None
         self._check_opening(Opening(machine_crash=self.machine_crashed, clean=clean))
         self.machine_crashed = False
 
+    def _disturb_opening(self) -> None:
+        chance = self.rng.random()
+        if chance < 0.35:
+            self.disk.crash_in(self.rng.choice((3, 10, 40)), self.rng.choice(list(Phase)))
+        elif chance < 0.45:
+            kind = self.rng.choice(("write", "sync", "create", "rename", "remove", "sync_folder", "truncate"))
+            self.note(f"-- a {kind} while opening will fail")
+            self.disk.fail(kind, "*", self.rng.choice((errno.EIO, errno.ENOSPC)))
+        elif chance < 0.5:
+            self.disk.open_files_max = self.rng.choice((0, 1, 2))
+
     def crash(self, *, machine: bool | None = None, damage: bool = False) -> None:
         """The process is gone, or the machine, and perhaps a byte is damaged; open again and check."""
         self.disk.crash_now()
+        self.followers.clear()
         self._store = self._committer = None
         self._lose_machine_or_process(machine)
         if damage:
@@ -164,6 +180,8 @@ class World:
 
     def close(self) -> None:
         """Close in order: everything is answered then, and no descriptor is left."""
+        while self.followers:
+            self.followers.pop().close()
         self.store.close()
         self._observe_close()
         require(not self.disk.open_descriptors(), f"descriptors leak: {self.disk.open_descriptors()}")
@@ -235,10 +253,8 @@ class World:
         if self._store is None or self.committer.queued or self.committer.done:
             return
         paths = [path for path in self.disk.open_descriptors() if path.suffix in (".segment", ".index")]
-        require(
-            len(paths) <= self.settings.open_files_max,
-            f"{len(paths)} data files are open, {self.settings.open_files_max} are allowed",
-        )
+        bound = self.settings.open_files_max + len(self.followers)
+        require(len(paths) <= bound, f"{len(paths)} data files are open, {bound} are allowed")
 
     def _observe_close(self) -> None:
         """After a close nothing may be left unanswered."""

@@ -7,9 +7,12 @@ import os
 import threading
 from collections import deque
 from queue import SimpleQueue
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 __all__ = ["Committer", "Job", "ThreadedCommitter"]
+
+
+_Queue: TypeAlias = "SimpleQueue[Job | None]"
 
 
 class Job(Protocol):
@@ -42,6 +45,9 @@ class Committer(Protocol):
     def submit(self, job: Job) -> None:
         """Take a job; it runs soon."""
 
+    def submit_background(self, job: Job) -> None:
+        """Take a job that no commit should wait for."""
+
     def collect(self) -> list[Job]:
         """Jobs that are done and were not given back yet, in the order in which they ended."""
 
@@ -55,21 +61,26 @@ class Committer(Protocol):
 class ThreadedCommitter:
     """A few threads, and an event descriptor that is readable when jobs are done."""
 
-    def __init__(self, thread_count: int, name: str = "commit") -> None:
+    def __init__(self, commit_threads: int, background_threads: int) -> None:
         self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._queue: SimpleQueue[Job | None] = SimpleQueue()
+        self._commits: _Queue = SimpleQueue()
+        self._background: _Queue = SimpleQueue()
         self._done: deque[Job] = deque()
         self._arrived = threading.Event()
+        queues = [self._commits] * commit_threads + [self._background] * background_threads
         self._threads = [
-            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True)
-            for number in range(thread_count)
+            (queue, threading.Thread(target=self._work, args=(queue,), daemon=True)) for queue in queues
         ]
-        for thread in self._threads:
+        for _, thread in self._threads:
             thread.start()
 
     def submit(self, job: Job) -> None:
         """Take a job; a free thread runs it."""
-        self._queue.put(job)
+        self._commits.put(job)
+
+    def submit_background(self, job: Job) -> None:
+        """Take a job; a free thread of those that do not commit runs it."""
+        self._background.put(job)
 
     def collect(self) -> list[Job]:
         """Jobs that are done; the event descriptor is cleared first, so that none is missed."""
@@ -88,14 +99,14 @@ class ThreadedCommitter:
 
     def close(self) -> None:
         """Wait for what is under way and stop."""
-        for _ in self._threads:
-            self._queue.put(None)
-        for thread in self._threads:
+        for queue, _ in self._threads:
+            queue.put(None)
+        for _, thread in self._threads:
             thread.join()
         os.close(self.event_fd)
 
-    def _work(self) -> None:
-        while (job := self._queue.get()) is not None:
+    def _work(self, queue: _Queue) -> None:
+        while (job := queue.get()) is not None:
             try:
                 job.run()
             except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it

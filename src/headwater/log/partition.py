@@ -15,6 +15,7 @@ from headwater.encoding.chunk import ChunkType
 from headwater.errors import LogBusy, OffsetBeyondEnd, PartitionDeleted, PartitionReadOnly, StorageError
 from headwater.log.chunk_writer import ChunkWriter
 from headwater.log.commit import Commit, PartitionId, SealedChunk
+from headwater.log.committer import Job
 from headwater.log.files import Buffer, Files
 from headwater.log.index import IndexEntry
 from headwater.log.index_cache import IndexCache
@@ -59,6 +60,9 @@ class PartitionOwner(Protocol):
 
     def call_when_room(self, call: Callable[[], None]) -> None:
         """Call once, when commits have made room for more."""
+
+    def submit_background(self, job: Job) -> None:
+        """Have a job done that no commit should wait for."""
 
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """These are no longer of the partition: take them off the disk."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Self
 
 import msgspec
@@ -15,6 +15,7 @@ from headwater.errors import LogCorrupt, MalformedChunk, PartitionDeleted
 from headwater.log.files import storage_error
 from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time
 from headwater.log.partition import Partition, PartitionState
+from headwater.log.read_ahead import ReadAhead
 from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
 
 __all__ = ["ChunkView", "Reader", "Run", "find_timestamp", "locate"]
@@ -104,7 +105,7 @@ class Reader:
     def read(self, *, wait: bool = True) -> Run | None:
         """The next chunks, or None at the end of what is committed.
 
-        With `wait=False` a page that is not in memory raises `BlockingIOError`: then read on a thread.
+        With `wait=False` a page that is not in memory raises `BlockingIOError`: then `read_ahead`.
         """
         partition = self._partition
         if partition.state is PartitionState.DELETED:
@@ -124,6 +125,16 @@ class Reader:
             raise
         except OSError as error:
             raise storage_error(error.errno or 0, partition.folder, reading=True) from error
+
+    def read_ahead(self, on_done: Callable[[], None]) -> None:
+        """After `BlockingIOError`: fetch what comes next on a thread; read again when `on_done` is called."""
+        if self._segment is None:
+            on_done()
+            return
+        owner = self._partition.owner
+        owner.submit_background(
+            ReadAhead(owner.files, owner.open_files, self._segment.path, self._position, on_done)
+        )
 
     def _read_tail(self) -> Run | None:
         tail = self._partition.tail

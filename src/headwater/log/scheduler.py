@@ -58,6 +58,11 @@ class CommitScheduler:
         self._jobs += 1
         self._committer.submit(job)
 
+    def submit_background(self, job: Job) -> None:
+        """Hand out a job that no commit should wait for."""
+        self._jobs += 1
+        self._committer.submit_background(job)
+
     def dispatch(self) -> None:
         """Begin commits for the partitions that are dirty and not committing already."""
         ready = [

@@ -65,6 +65,8 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     commit_threads: int = 8
     """Commits that are under way at once; each writes and syncs one file."""
+    background_threads: int = 2
+    """What no commit should wait for: removing files, and reading cold pages."""
     direct_files_max: int = 8
     """With more dirty partitions than this a commit goes through the journal."""
     uncommitted_bytes_max: int = 64 * MIB
@@ -92,6 +94,7 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name in self.__struct_fields__:
             _between(name, getattr(self, name), 1, 2**62)
         _between("commit_threads", self.commit_threads, 1, 64)
+        _between("background_threads", self.background_threads, 1, 64)
         _between("tracking_entries_max", self.tracking_entries_max, 1, _TRACKING_ENTRIES_LIMIT)
 
 

@@ -11,7 +11,7 @@ from typing import Self
 
 from headwater.errors import LogExists, PartitionDeleted, StorageError, UnknownLog
 from headwater.log.commit import PartitionId, SealedChunk
-from headwater.log.committer import Committer, ThreadedCommitter
+from headwater.log.committer import Committer, Job, ThreadedCommitter
 from headwater.log.files import Files, storage_error
 from headwater.log.folder import STATE_LOG_ID, DataFolder
 from headwater.log.index_cache import IndexCache
@@ -83,7 +83,7 @@ class Store:
         self._tail: deque[tuple[Partition, int]] = deque()
         self._tail_bytes = 0
         self.staging = Staging(
-            files, self._folder.staging, self._scheduler.submit, self._partitions.get, settings
+            files, self._folder.staging, self._scheduler.submit_background, self._partitions.get, settings
         )
 
     @classmethod
@@ -99,7 +99,7 @@ class Store:
     ) -> Self:
         """Open a data folder, made if it is missing, and recover what is in it; raises `StorageError` if it cannot."""
         settings = settings or StoreSettings()
-        committer = committer or ThreadedCommitter(settings.commit_threads)
+        committer = committer or ThreadedCommitter(settings.commit_threads, settings.background_threads)
         store = cls(folder, settings, files or Files(), committer, clock, loop)
         try:
             store._open()
@@ -191,7 +191,7 @@ class Store:
             partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
             self._forget(partition.segments)
             self._drop_tail(partition)
-        self._scheduler.submit(TreeRemoval(self.files, removed))
+        self._scheduler.submit_background(TreeRemoval(self.files, removed))
 
     def enforce_retention(self) -> list[StorageError]:
         """Let go what is too old or too much, also while nobody writes; gives what went wrong, to be tried again."""
@@ -255,11 +255,15 @@ class Store:
         """Call once, when commits have made room for more."""
         self._waiting_for_room.append(call)
 
+    def submit_background(self, job: Job) -> None:
+        """Have a job done that no commit should wait for."""
+        self._scheduler.submit_background(job)
+
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """Take segments off the disk that are no longer a partition's."""
         self._forget(removed)
         paths = [segment.path for segment in removed]
-        self._scheduler.submit(Removal(self.files, partition.folder, paths, on_done))
+        self._scheduler.submit_background(Removal(self.files, partition.folder, paths, on_done))
 
     # Opening
 
