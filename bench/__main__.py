@@ -33,7 +33,9 @@ def main() -> int:
     data.mkdir(parents=True, exist_ok=True)
     kind, is_memory = filesystem_of(data)
     if is_memory:
-        say(f"bench: {data} lies in memory ({kind}), which syncs nothing; name a folder on a disk with --data")
+        say(
+            f"bench: {data} lies in memory ({kind}), which syncs nothing; name a folder on a disk with --data"
+        )
         return 2
     taken = Options(options.seconds, options.rounds, data, options.scale, options.large)
     say(_machine(kind))

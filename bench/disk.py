@@ -14,7 +14,16 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["BareWriter", "cached_share", "drop_cached", "filesystem_of", "log_files", "read_bare", "scratch", "touch_memory"]
+__all__ = [
+    "BareWriter",
+    "cached_share",
+    "drop_cached",
+    "filesystem_of",
+    "log_files",
+    "read_bare",
+    "scratch",
+    "touch_memory",
+]
 
 _MEMORY_FILESYSTEMS = frozenset({"tmpfs", "ramfs"})
 

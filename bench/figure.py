@@ -9,7 +9,18 @@ from pathlib import Path
 
 import msgspec
 
-__all__ = ["Aim", "Figure", "Options", "at_least", "at_most", "figure_of", "percentile", "ratio_of", "say", "table"]
+__all__ = [
+    "Aim",
+    "Figure",
+    "Options",
+    "at_least",
+    "at_most",
+    "figure_of",
+    "percentile",
+    "ratio_of",
+    "say",
+    "table",
+]
 
 
 class Options(msgspec.Struct, frozen=True):

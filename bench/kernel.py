@@ -1,15 +1,11 @@
-"""`python -m bench.kernel [--json]`: what the kernels and the sealing of a chunk cost, with a loop in C beside them."""
+"""What the kernels and the sealing of a chunk cost, with a loop in C beside them."""
 
 from __future__ import annotations
 
-import argparse
 import ctypes
-import json
 import shutil
-import statistics
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 from array import array
@@ -18,9 +14,9 @@ from pathlib import Path
 
 import msgspec
 
+from bench.figure import Figure, Options, at_least, figure_of
 from headwater.encoding import chunk
 from headwater.encoding._kernel import (
-    COMPILED,
     SCAN_FIELDS,
     filter_values,
     gather_published,
@@ -30,48 +26,44 @@ from headwater.encoding._kernel import (
 )
 from headwater.encoding.chunk import ChunkType
 
+__all__ = ["run"]
+
 ROUNDS = 60
 ROUND_SECONDS = 0.01
 MESSAGES = 1_000
 MESSAGE_BYTES = 100
+AIM_M_PER_S = 150.0
 
 
-class Figure(msgspec.Struct, frozen=True):
-    """What was measured: nanoseconds of one call, best and median round, and how many things that call handles."""
+class Bench:
+    """Times many rounds of calls on warm buffers."""
 
-    name: str
-    best_ns: float
-    median_ns: float
-    things: int
-    thing: str
+    def __init__(self, options: Options) -> None:
+        self._rounds = options.scaled(ROUNDS, 2)
+        self._round_seconds = ROUND_SECONDS * min(1.0, options.scale)
 
-    @property
-    def best_rate(self) -> float:
-        """Millions of things in a second, in the best round."""
-        return 1e3 * self.things / self.best_ns
-
-    @property
-    def median_rate(self) -> float:
-        """Millions of things in a second, in the median round."""
-        return 1e3 * self.things / self.median_ns
+    def measure(self, name: str, things: int, thing: str, call: Callable[[], object]) -> Figure:
+        """Millions of things a second, of which one call handles so many."""
+        started = time.perf_counter_ns()
+        call()
+        call()
+        calls = max(1, int(self._round_seconds * 2e9 / max(1, time.perf_counter_ns() - started)))
+        rounds = [_round_ns(call, calls) for _ in range(self._rounds)]
+        return figure_of(f"kernel: {name}", [1e3 * things / spent for spent in rounds], f"M {thing}/s")
 
 
-def measure(name: str, things: int, thing: str, call: Callable[[], object]) -> Figure:
-    """Time many rounds of calls on warm buffers."""
-    started = time.perf_counter_ns()
-    call()
-    call()
-    calls = max(1, int(ROUND_SECONDS * 2e9 / max(1, time.perf_counter_ns() - started)))
-    rounds = [_round(call, calls) for _ in range(ROUNDS)]
-    return Figure(name, min(rounds), statistics.median(rounds), things, thing)
-
-
-def _round(call: Callable[[], object], calls: int) -> float:
+def _round_ns(call: Callable[[], object], calls: int) -> float:
     repeats = range(calls)
     started = time.perf_counter_ns()
     for _ in repeats:
         call()
     return (time.perf_counter_ns() - started) / calls
+
+
+def run(options: Options) -> list[Figure]:
+    """All of them."""
+    bench = Bench(options)
+    return [*gather_figures(bench), *chunk_figures(bench), *murmur_figures(bench)]
 
 
 def published(filtered: bool) -> bytes:
@@ -81,7 +73,7 @@ def published(filtered: bool) -> bytes:
     return b"".join(struct.pack(">Q", number) + value + entry for number in range(MESSAGES))
 
 
-def gather_figures() -> list[Figure]:
+def gather_figures(bench: Bench) -> list[Figure]:
     """Publish bodies into chunk data: without a name, with one, with filter values, and the loop in C."""
     plain, filtered = published(False), published(True)
     out, ids = bytearray(1 << 20), bytearray(8 * MESSAGES)
@@ -92,18 +84,23 @@ def gather_figures() -> list[Figure]:
         )
 
     figures = [
-        measure("gather_published", MESSAGES, "entry", gather(plain, False, -1)),
-        measure("gather_published, named publisher", MESSAGES, "entry", gather(plain, False, -2)),
-        measure("gather_published, all duplicates", MESSAGES, "entry", gather(plain, False, MESSAGES)),
-        measure("gather_published, filter values", MESSAGES, "entry", gather(filtered, True, -1)),
-        measure(
+        bench.measure("gather_published", MESSAGES, "entry", gather(plain, False, -1)),
+        bench.measure("gather_published, named publisher", MESSAGES, "entry", gather(plain, False, -2)),
+        bench.measure("gather_published, all duplicates", MESSAGES, "entry", gather(plain, False, MESSAGES)),
+        bench.measure("gather_published, filter values", MESSAGES, "entry", gather(filtered, True, -1)),
+        bench.measure(
             "filter_values", MESSAGES, "entry", lambda: filter_values(filtered, 0, len(filtered), MESSAGES)
         ),
     ]
-    return [*figures, *yardstick(plain)]
+    bare = yardstick(bench, plain)
+    note, ratio = (
+        ("", None) if not bare else (f"in C {bare[0].median:.0f}", figures[0].median / bare[0].median)
+    )
+    figures[0] = msgspec.structs.replace(figures[0], yardstick=note, ratio=ratio, aim=at_least(AIM_M_PER_S))
+    return [*figures, *bare]
 
 
-def yardstick(body: bytes) -> list[Figure]:
+def yardstick(bench: Bench, body: bytes) -> list[Figure]:
     """The same loop in plain C, compiled now; nothing where there is no gcc."""
     compiler = shutil.which("gcc")
     if compiler is None:
@@ -125,7 +122,7 @@ def yardstick(body: bytes) -> list[Figure]:
     ]
     out, ids = ctypes.create_string_buffer(1 << 20), ctypes.create_string_buffer(8 * MESSAGES)
     return [
-        measure(
+        bench.measure(
             "the loop in C (gcc -O3, through ctypes)",
             MESSAGES,
             "entry",
@@ -153,7 +150,7 @@ def seal(buffer: bytearray, data_end: int, entries: int, publishers: dict[bytes,
     )
 
 
-def chunk_figures() -> list[Figure]:
+def chunk_figures(bench: Bench) -> list[Figure]:
     """Chunks sealed, scanned, walked and read."""
     entry = struct.pack(">I", MESSAGE_BYTES) + bytes(MESSAGE_BYTES)
     large = bytearray(48) + entry * MESSAGES + bytes(1000)
@@ -164,17 +161,19 @@ def chunk_figures() -> list[Figure]:
     positions = array("q", [0]) * (1000 * SCAN_FIELDS)
     seal(large, large_end, MESSAGES, {})
     return [
-        measure("seal_chunk, 1 entry", 1, "chunk", lambda: seal(small, small_end, 1, {})),
-        measure(
+        bench.measure("seal_chunk, 1 entry", 1, "chunk", lambda: seal(small, small_end, 1, {})),
+        bench.measure(
             "seal_chunk, 1 entry, 1 publisher",
             1,
             "chunk",
             lambda: seal(small, small_end, 1, {b"producer": 7}),
         ),
-        measure("seal_chunk, 1,000 entries", 1, "chunk", lambda: seal(large, large_end, MESSAGES, {})),
-        measure("read_chunk, 1,000 entries", 1, "chunk", lambda: chunk.read_chunk(large, 0)),
-        measure("walk_entries", MESSAGES, "entry", lambda: walk_entries(large, 48, large_end, MESSAGES)),
-        measure("scan_chunks", 1000, "chunk", lambda: scan_chunks(run, 0, len(run), 0, positions)),
+        bench.measure("seal_chunk, 1,000 entries", 1, "chunk", lambda: seal(large, large_end, MESSAGES, {})),
+        bench.measure("read_chunk, 1,000 entries", 1, "chunk", lambda: chunk.read_chunk(large, 0)),
+        bench.measure(
+            "walk_entries", MESSAGES, "entry", lambda: walk_entries(large, 48, large_end, MESSAGES)
+        ),
+        bench.measure("scan_chunks", 1000, "chunk", lambda: scan_chunks(run, 0, len(run), 0, positions)),
     ]
 
 
@@ -184,29 +183,9 @@ def _renumbered(buffer: bytearray, data_end: int, first_offset: int) -> bytes:
     return bytes(buffer[:total])
 
 
-def murmur_figures() -> list[Figure]:
+def murmur_figures(bench: Bench) -> list[Figure]:
     """Keys hashed."""
     return [
-        measure(f"murmur3_32, {size} bytes", 1, "key", lambda key=bytes(size): murmur3_32(key))  # type: ignore[misc]
+        bench.measure(f"murmur3_32, {size} bytes", 1, "key", lambda key=bytes(size): murmur3_32(key))  # type: ignore[misc]
         for size in (8, 36)
     ]
-
-
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(prog="python -m bench.kernel", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args()
-    figures = [*gather_figures(), *chunk_figures(), *murmur_figures()]
-    if options.json:
-        print(json.dumps({"compiled": COMPILED, "figures": msgspec.to_builtins(figures)}, indent=2))
-        return
-    print(f"kernels {'compiled' if COMPILED else 'NOT compiled'}, Python {sys.version.split()[0]}")
-    print(f"{'':<40} {'best':>10} {'median':>10}   {'best':>8} {'median':>8}")
-    for figure in figures:
-        rates = f"{figure.best_rate:>8.2f} {figure.median_rate:>8.2f} M {figure.thing}/s"
-        print(f"{figure.name:<40} {figure.best_ns:>7.0f} ns {figure.median_ns:>7.0f} ns   {rates}")
-
-
-if __name__ == "__main__":
-    main()

@@ -26,7 +26,17 @@ from headwater.log.partition import Partition
 from headwater.log.settings import StoreSettings
 from headwater.log.store import Store
 
-__all__ = ["Appender", "CountingCommitter", "Load", "PublishBody", "generator_ns", "make_appenders", "open_store", "run_in_loop", "run_load"]
+__all__ = [
+    "Appender",
+    "CountingCommitter",
+    "Load",
+    "PublishBody",
+    "generator_ns",
+    "make_appenders",
+    "open_store",
+    "run_in_loop",
+    "run_load",
+]
 
 SWITCH_INTERVAL_S = 0.0005
 BATCH_ENTRIES = 100
@@ -80,7 +90,7 @@ class Target(Protocol):
 
 
 class Appender:
-    """A named publisher: it appends some batches a turn, keeps a window of unconfirmed ones, and goes on from confirms."""
+    """A named publisher: appends some batches a turn, keeps a window of unconfirmed ones, and goes on from confirms."""
 
     def __init__(
         self,
@@ -190,9 +200,7 @@ def open_store(folder: Path, settings: StoreSettings | None = None) -> tuple[Sto
     """A store on the running loop, and what counts its commits."""
     settings = settings or StoreSettings()
     committer = CountingCommitter(settings.commit_threads)
-    return Store.open(
-        folder, settings, committer=committer, loop=asyncio.get_running_loop()
-    ), committer
+    return Store.open(folder, settings, committer=committer, loop=asyncio.get_running_loop()), committer
 
 
 def make_appenders(partitions: Sequence[Partition], per_partition: int, message_bytes: int) -> list[Appender]:
@@ -208,9 +216,7 @@ def make_appenders(partitions: Sequence[Partition], per_partition: int, message_
     ]
 
 
-async def run_load(
-    committer: CountingCommitter, appenders: Sequence[Appender], seconds: float
-) -> Load:
+async def run_load(committer: CountingCommitter, appenders: Sequence[Appender], seconds: float) -> Load:
     """Let the appenders append for a while; then wait until all is confirmed."""
     syncs, byte_count = committer.syncs, committer.byte_count
     started, cpu_started = time.perf_counter(), time.process_time()
@@ -229,7 +235,8 @@ async def drain(appenders: Sequence[Appender]) -> None:
     """Stop, and wait for the confirms that are due."""
     for appender in appenders:
         appender.is_stopping = True
-    while any(appender.unconfirmed for appender in appenders):
+    # Looking now and then costs the appenders nothing on the way.
+    while any(appender.unconfirmed for appender in appenders):  # noqa: ASYNC110
         await asyncio.sleep(0.001)
     for appender in appenders:
         if appender.error is not None:

@@ -1,4 +1,4 @@
-"""`python -m bench.opened DIR`: opens a data folder in a process that imports nothing more, and tells what that took."""
+"""`python -m bench.opened DIR`: opens a data folder in a process that imports no more than that takes."""
 
 from __future__ import annotations
 

@@ -84,7 +84,9 @@ def _trickle_figures(options: Options, rounds: list[_Trickle]) -> list[Figure]:
             for share in latencies
         ),
         figure_of("  commits", [each.syncs / each.seconds for each in rounds], "per s"),
-        figure_of("  CPU", [each.cpu_seconds / each.seconds for each in rounds], "cores", smaller_is_better=True),
+        figure_of(
+            "  CPU", [each.cpu_seconds / each.seconds for each in rounds], "cores", smaller_is_better=True
+        ),
     ]
 
 
@@ -124,7 +126,7 @@ async def _trickle_round(
             sent += 1
         await asyncio.sleep(0.001 if interval_ns < 1_000_000 else interval_ns / 1e9)
     cpu, syncs = time.process_time() - cpu, committer.syncs - syncs
-    while confirms.waiting:
+    while confirms.waiting:  # noqa: ASYNC110 - this wait is not measured
         await asyncio.sleep(0.001)
     return _Trickle(sorted(confirms.latencies_ns), now / 1e9, cpu, syncs)
 

@@ -72,7 +72,8 @@ class _Measured:
 
     def figure(self, name: str, read: Callable[[], None], *, is_cold: bool, has_aim: bool) -> Figure:
         """Bytes a second beside those of bare reads."""
-        ours, theirs = [], []
+        ours: list[float] = []
+        theirs: list[float] = []
         for number in range(self._options.rounds):
             # Who goes second may find what the disk itself cached for the first, so they take turns.
             pairs = [(read, ours), (self._bare, theirs)]

@@ -158,8 +158,10 @@ class Commit:
         try:
             self._segment_syncs.sync_closed(path)
         except OSError as error:
-            # Without a descriptor there was no sync, so it may be tried again; else it may not.
-            self.fail(storage_error(error.errno or 0, path), sync_failed=error.errno not in NO_FILES)
+            if error.errno in NO_FILES:  # without a descriptor there was no sync, so it may be tried again
+                self.fail(storage_error(error.errno, path))
+            else:
+                self.fail(SyncFailed(path), sync_failed=True)
             return False
         return True
 

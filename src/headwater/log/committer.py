@@ -67,10 +67,12 @@ class ThreadedCommitter:
         self._background: _Queue = SimpleQueue()
         self._done: deque[Job] = deque()
         self._arrived = threading.Event()
-        queues = [self._commits] * commit_threads + [self._background] * background_threads
-        self._threads = [
-            (queue, threading.Thread(target=self._work, args=(queue,), daemon=True)) for queue in queues
-        ]
+        names = ["commit"] * commit_threads + ["background"] * background_threads
+        self._threads = []
+        for number, name in enumerate(names):
+            queue = self._commits if name == "commit" else self._background
+            thread = threading.Thread(target=self._work, args=(queue,), name=f"{name}-{number}", daemon=True)
+            self._threads.append((queue, thread))
         for _, thread in self._threads:
             thread.start()
 

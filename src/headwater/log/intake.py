@@ -155,7 +155,7 @@ class Intake:
             if not count:
                 return position
             ids_start += 8 * taken
-            self._make_room(gathering, end - position)
+            self._make_room(gathering, end - position, _entry_span(body, position, end, filtered)[1])
 
     def wait(self, on_done: OnDone) -> bool:
         """Call back when all that was taken so far is durable; False if nothing is here to wait for."""
@@ -188,11 +188,7 @@ class Intake:
         limit = self._settings.entry_bytes_max
         position = start
         for _ in range(count):
-            position += 8
-            if filtered and position + 2 <= end:
-                length = int.from_bytes(body[position : position + 2], "big", signed=True)
-                position += 2 + max(length, 0)
-            size = _entry_bytes(body, position, end)
+            position, size = _entry_span(body, position, end, filtered)
             if size > limit and position + size <= end:
                 raise EntryTooLarge(size, limit)
             position += size
@@ -220,16 +216,16 @@ class Intake:
         self._complete.append(gathering)
         self._open = None
 
-    def _make_room(self, gathering: Gathering, size: int) -> None:
+    def _make_room(self, gathering: Gathering, rest: int, next_entry: int) -> None:
         """The next message found no room: a larger buffer, another chunk, or one of its own size."""
         capacity = len(gathering.buffer) - CHUNK_HEADER_BYTES
         capacity_max = self._settings.chunk_data_bytes_max
         if capacity < capacity_max and gathering.entries < ENTRIES_MAX:
-            gathering.grow(min(max(2 * capacity, gathering.data_bytes + size), capacity_max))
+            gathering.grow(min(max(2 * capacity, gathering.data_bytes + rest), capacity_max))
         elif gathering.entries:
             self._close(gathering)
         else:
-            gathering.grow(size)
+            gathering.grow(next_entry)
 
     def _took(self, gathering: Gathering, byte_count: int, entries: int, records: int) -> None:
         self.byte_count += byte_count
@@ -244,10 +240,14 @@ def _last_sequence(publisher: Publisher | None) -> int:
     return publisher.sequence if publisher.sequence >= 0 else NOTHING_PUBLISHED
 
 
-def _entry_bytes(body: Buffer, position: int, end: int) -> int:
-    """Bytes of the entry at a position, as far as its length can be read."""
+def _entry_span(body: Buffer, position: int, end: int, filtered: bool) -> tuple[int, int]:
+    """Position and bytes of the entry of the message at a position, as far as its lengths can be read."""
+    position += 8
+    if filtered and position + 2 <= end:
+        length = int.from_bytes(body[position : position + 2], "big", signed=True)
+        position += 2 + max(length, 0)
     if end - position < 11:
-        return 4
+        return position, 4
     if body[position] < 0x80:
-        return 4 + int.from_bytes(body[position : position + 4], "big")
-    return 11 + int(_LENGTHS.unpack_from(body, position + 1)[2])
+        return position, 4 + int.from_bytes(body[position : position + 4], "big")
+    return position, 11 + int(_LENGTHS.unpack_from(body, position + 1)[2])

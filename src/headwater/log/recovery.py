@@ -229,8 +229,10 @@ class _NewestSegment:
             self._entries, self._footer = b"", None
         self._synced = 0
         """Everything before this was durable once, as far as is known by now."""
-        if self._footer is not None and self._footer.segment_bytes <= self._segment.size:
-            self._synced = self._footer.segment_bytes
+        footer = self._footer
+        # A footer without a snapshot is that of a rebuilt index: it says nothing of syncs.
+        if footer is not None and footer.snapshot_position and footer.segment_bytes <= self._segment.size:
+            self._synced = footer.segment_bytes
 
     def recover(self, *, lone: bool) -> bool:
         """Find out what it holds; False if it is cut down to nothing and goes away, which a lone one must not."""
