@@ -122,8 +122,9 @@ def drop_cached(paths: list[Path]) -> None:
         os.fdatasync(fd)
         os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(fd)
-    with contextlib.suppress(OSError):  # allowed to the superuser alone
-        Path("/proc/sys/vm/drop_caches").write_text("1\n", encoding="ascii")
+    if cached_share(paths) > 0:
+        with contextlib.suppress(OSError):  # allowed to the superuser alone
+            Path("/proc/sys/vm/drop_caches").write_text("1\n", encoding="ascii")
 
 
 def cached_share(paths: list[Path]) -> float:

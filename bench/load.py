@@ -154,8 +154,8 @@ class Appender:
 class CountingCommitter(ThreadedCommitter):
     """Counts what is committed."""
 
-    def __init__(self, thread_count: int) -> None:
-        super().__init__(thread_count)
+    def __init__(self, settings: StoreSettings) -> None:
+        super().__init__(settings.commit_threads, settings.background_threads)
         self.syncs = 0
         self.byte_count = 0
 
@@ -199,7 +199,7 @@ class Load(msgspec.Struct, frozen=True):
 def open_store(folder: Path, settings: StoreSettings | None = None) -> tuple[Store, CountingCommitter]:
     """A store on the running loop, and what counts its commits."""
     settings = settings or StoreSettings()
-    committer = CountingCommitter(settings.commit_threads)
+    committer = CountingCommitter(settings)
     return Store.open(folder, settings, committer=committer, loop=asyncio.get_running_loop()), committer
 
 

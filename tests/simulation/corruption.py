@@ -19,8 +19,8 @@ __all__ = ["damage_one_byte"]
 def damage_one_byte(files: FaultyFiles, folder: Path, rng: Random) -> Damage | None:
     """Flip a byte that opening must look at; None if the partition has none such."""
     names = [name for name in files.names(folder) if name.endswith(".segment")]
-    if not names or any(name.endswith(".journal") for name in files.names(DATA / "journal")):
-        return None
+    if not names or any(name.endswith(".journal") for name in files.durable_names(DATA / "journal")):
+        return None  # a journal would mend it
     path = folder / names[-1]
     if _is_sealed(files, path) or not files.is_durable(path):
         return None

@@ -147,6 +147,11 @@ class FaultyFiles(Files):
         node = self._file(path)
         return node.image == node.platter
 
+    def durable_names(self, path: Path) -> set[str]:
+        """The names that a crash may bring back, those that are seen included."""
+        folder = self._folder(path)
+        return {*folder.entries, *folder.durable}
+
     def open_descriptors(self) -> list[Path]:
         """The paths of all descriptors that nobody closed."""
         return sorted(descriptor.path for descriptor in self._open.values())

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
 from headwater.log.settings import LogSettings, StoreSettings
@@ -14,6 +17,7 @@ from tests.simulation.world import LogModel, World
 
 SEED = 1
 PARTS = 4
+OPENING_OPERATIONS = 45
 SETTINGS = StoreSettings(direct_files_max=2, journal_bytes_max=2048, open_files_max=4, tail_bytes_max=1024)
 LOG_SETTINGS = LogSettings(segment_bytes=1024, snapshot_interval_bytes=1024, chunk_data_bytes_max=512)
 
@@ -70,33 +74,58 @@ SCHEDULE: tuple[Step, ...] = (
 )
 
 
-def run_with_crash(operation: int | None, phase: Phase) -> int:
-    """Run the schedule with one crash; gives the number of operations that it takes without one."""
+def run_with_crash(
+    operation: int | None, phase: Phase, opening_crash: tuple[int, Phase] | None = None
+) -> World:
+    """Run the schedule with one crash, and perhaps another one while that is recovered from."""
     world = World.make(SEED)
     world.settings = SETTINGS
     world.crashes_while_opening_max = 0
     if operation is not None:
         world.disk.crash_in(operation, phase)
+    for step in (open_first, *SCHEDULE):
+        take_step(world, step)
+        if opening_crash is not None and step is open_first:
+            world.opening_crashes = [opening_crash]
+    steps.settle(world)
+    world.close()
+    return world
+
+
+def count_operations() -> int:
+    """Operations from the first opening to the first closing."""
+    world = World.make(SEED)
+    world.settings = SETTINGS
+    world.crashes_while_opening_max = 0
     first = world.disk
     for step in (open_first, *SCHEDULE):
         take_step(world, step)
-    steps.settle(world)
-    world.close()
     return first.operations
-
-
-def operations() -> int:
-    return run_with_crash(None, Phase.BEFORE)
 
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("phase", list(Phase))
 def test_a_crash_at_any_operation_breaks_no_promise(phase: Phase, part: int) -> None:
-    count = operations()
+    count = count_operations()
     assert count > 100
     for operation in range(part, count, PARTS):
-        try:
+        with noting(f"crashed {phase.value} operation {operation + 1} of {count}"):
             run_with_crash(operation, phase)
-        except Exception as error:
-            error.add_note(f"crashed {phase.value} operation {operation + 1} of {count}")
-            raise
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+def test_a_crash_at_any_operation_of_a_recovery_breaks_no_promise(phase: Phase) -> None:
+    for operation in range(20, count_operations(), 17):
+        for opening_operation in range(OPENING_OPERATIONS):
+            with noting(f"crashed in operation {operation + 1}, then {phase.value} {opening_operation + 1}"):
+                run_with_crash(operation, Phase.MIDDLE, (opening_operation, phase))
+
+
+@contextmanager
+def noting(text: str) -> Iterator[None]:
+    """Whatever is raised says where the crash was."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(text)
+        raise

@@ -78,6 +78,8 @@ class World:
     serial: int = 0
     machine_crashed: bool = False
     """Whether a machine crash came since the last opening that was checked to its end."""
+    opening_crashes: list[tuple[int, Phase]] = field(default_factory=list)
+    """Crashes that the next openings meet, each after so many operations; then come random ones."""
     crashes_while_opening_max: int = CRASHES_WHILE_OPENING_MAX
     _store: Store | None = None
     _committer: SimulatedCommitter | None = None
@@ -138,7 +140,9 @@ class World:
         armed = self.disk.crash_at is not None
         crashes = 0
         while self._store is None:
-            if not armed and not clean and crashes < self.crashes_while_opening_max:
+            if not armed and self.opening_crashes:
+                self.disk.crash_in(*self.opening_crashes.pop())
+            elif not armed and not clean and crashes < self.crashes_while_opening_max:
                 self._disturb_opening()
             try:
                 self._open()

@@ -206,29 +206,32 @@ class Replay:
 def replay_journals(files: Files, folder: Path, segment_of: Callable[[JournalRecord], Path]) -> Replay:
     """Write what journals hold to its segments and remove them; again and again if need be."""
     replay = Replay()
-    paths = [folder / name for name in files.names(folder) if name.endswith(JOURNAL_SUFFIX)]
+    names = [name for name in files.names(folder) if Path(name).stem.isdigit()]
+    replay.damaged = [folder / name for name in names if name.endswith(DAMAGED_SUFFIX)]
+    replay.next_number = max((int(Path(name).stem) for name in names), default=0) + 1
+    paths = [folder / name for name in names if name.endswith(JOURNAL_SUFFIX)]
     touched: set[Path] = set()
+    new_names: dict[Path, Path] = {}
     for path in paths:
-        data = files.read_file(path)
-        records, damaged = read_records(data, path)
+        records, damaged = read_records(files.read_file(path), path)
+        if damaged:
+            new_names[path] = path.with_suffix(DAMAGED_SUFFIX)
         for record in records:
             replay.record_count += 1
             target = segment_of(record)
             if files.exists(target):
                 _write_record(files, target, record)
                 touched.add(target)
-        if damaged:
-            replay.damaged.append(path.with_suffix(DAMAGED_SUFFIX))
-        replay.next_number = int(path.stem) + 1 if path.stem.isdigit() else replay.next_number
     for target in sorted(touched):
         _sync_if_there(files, target)
     for path in paths:
-        if path.with_suffix(DAMAGED_SUFFIX) in replay.damaged:
-            files.rename(path, path.with_suffix(DAMAGED_SUFFIX))
+        if path in new_names:
+            files.rename(path, new_names[path])
         else:
             files.remove(path)
     if paths:
         files.sync_folder(folder)
+    replay.damaged += new_names.values()
     return replay
 
 

@@ -49,6 +49,11 @@ class CommitScheduler:
         """Whether a job is out."""
         return self._jobs > 0
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether a partition waits for the next `dispatch`."""
+        return bool(self._dirty)
+
     def mark_dirty(self, partition: Partition) -> None:
         """The partition has something to commit at the next `dispatch`."""
         self._dirty[partition] = None

@@ -228,9 +228,10 @@ class Store:
     def flush(self) -> None:
         """Commit all that was appended, and wait for it."""
         self.dispatch()
-        while self._scheduler.under_way:
-            self._committer.wait()
-            self.collect()
+        while self._scheduler.under_way or self._scheduler.is_dirty:
+            if self._scheduler.under_way:
+                self._committer.wait()
+                self.collect()
             self.dispatch()
 
     def mark_dirty(self, partition: Partition) -> None:
