@@ -13,7 +13,7 @@ from tests.simulation.faulty_files import FaultyFiles
 from tests.simulation.model import Damage
 from tests.simulation.rig import DATA
 
-__all__ = ["damage_one_byte"]
+__all__ = ["damage_one_byte", "spoil_index"]
 
 
 def damage_one_byte(files: FaultyFiles, folder: Path, rng: Random) -> Damage | None:
@@ -31,6 +31,20 @@ def damage_one_byte(files: FaultyFiles, folder: Path, rng: Random) -> Damage | N
     position = rng.randrange(start, end)
     files.damage(path, position, 1 << rng.randrange(8))
     return Damage(path, position, offset, files.read_file(path))
+
+
+def spoil_index(files: FaultyFiles, folder: Path, rng: Random) -> Path | None:
+    """Damage or cut an index file of a partition, which is only a cache; None if there is none."""
+    names = [name for name in files.names(folder) if name.endswith(".index")]
+    if not names:
+        return None
+    path = folder / rng.choice(names)
+    size = files.size_of(path)
+    if size and rng.random() < 0.7:
+        files.damage(path, rng.randrange(size), 1 << rng.randrange(8))
+    else:
+        files.cut(path, rng.randint(0, size))
+    return path
 
 
 def _is_sealed(files: FaultyFiles, path: Path) -> bool:

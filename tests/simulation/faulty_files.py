@@ -142,6 +142,10 @@ class FaultyFiles(Files):
         """Flip bits of a durable byte: what no crash may do."""
         self._file(path).damage(position, mask)
 
+    def cut(self, path: Path, size: int) -> None:
+        """Lose the end of a file, durably: what no crash may do."""
+        self._file(path).cut(size)
+
     def is_durable(self, path: Path) -> bool:
         """Whether a crash would leave the file's bytes as they are read now."""
         node = self._file(path)

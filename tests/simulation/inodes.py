@@ -84,7 +84,13 @@ class FileNode:
     def damage(self, position: int, mask: int) -> None:
         """Flip bits of one byte where it is durable: what no crash may do."""
         self.image[position] ^= mask
-        self.platter[position] ^= mask
+        if position < len(self.platter):
+            self.platter[position] ^= mask
+
+    def cut(self, size: int) -> None:
+        """Lose the end, durably: what no crash may do."""
+        del self.image[size:]
+        del self.platter[size:]
 
     def _synced(self) -> bytearray:
         fresh = bytearray(self.image)

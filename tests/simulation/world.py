@@ -14,7 +14,7 @@ from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.store import Store
 from tests.simulation.clients import Producer
-from tests.simulation.corruption import damage_one_byte
+from tests.simulation.corruption import damage_one_byte, spoil_index
 from tests.simulation.faulty_files import Crashed, FaultyFiles, Phase
 from tests.simulation.follower import Follower
 from tests.simulation.model import Damage, Opening, PartitionModel, Values, Violation, require
@@ -180,6 +180,9 @@ class World:
         self._lose_machine_or_process(machine)
         if damage:
             self._damage_something()
+        if self.folders and self.rng.random() < 0.15:
+            folder = self.folders[self.rng.choice(sorted(self.folders))]
+            self.note(f"-- an index is spoilt: {spoil_index(self.disk, folder, self.rng)}")
         self.open(clean=False)
 
     def close(self) -> None:

@@ -138,9 +138,11 @@ def _rebuild_index(files: Files, segment: Segment) -> bytes:
         pass
     finally:
         files.close(fd)
+    entries = bytes(rebuilt.pending)
     segment.index = rebuilt
     segment.seal_index(files, 0)
-    return _read_index(files, rebuilt.path)[0] if rebuilt.trusted else b""
+    # What could not be written is pending still, and is added by the caller.
+    return entries if rebuilt.trusted else b""
 
 
 def _read_index(files: Files, path: Path) -> tuple[bytes, IndexFooter | None]:
@@ -199,8 +201,10 @@ def _segment_offsets(files: Files, folder: Path, found: Recovered) -> list[int]:
     found.foreign = listing.foreign
     for path in listing.overdue:
         _remove_segment(files, path)
-    if listing.overdue:
-        files.sync_folder(folder)
+    if listing.removed:
+        files.sync_folder(
+            folder
+        )  # their new names too: what is unlinked must not come back under the old ones
     for path in listing.removed:
         _remove_segment(files, path)
     return listing.offsets

@@ -18,7 +18,7 @@ from isal.isal_zlib import crc32
 
 from headwater.errors import MalformedChunk, NewerFormat
 from headwater.log.files import Files
-from headwater.log.index import Index, IndexFooter
+from headwater.log.index import INDEX_FOOTER_BYTES, Index, IndexFooter
 
 __all__ = [
     "INDEX_SUFFIX",
@@ -84,7 +84,9 @@ class Segment:
         try:
             fd = files.open(index.path, write=True, create=not files.exists(index.path))
             try:
+                end = index.written_bytes + len(index.pending) + INDEX_FOOTER_BYTES
                 files.write(fd, index.written_bytes, index.pending + footer.encode())
+                files.truncate(fd, end)
             finally:
                 files.close(fd)
         except OSError:

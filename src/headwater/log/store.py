@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
-from headwater.errors import LogExists, PartitionDeleted, StorageError, UnknownLog
+from headwater.errors import LogExists, PartitionDeleted, PartitionReadOnly, StorageError, UnknownLog
 from headwater.log.commit import PartitionId, SealedChunk
 from headwater.log.committer import Committer, Job, ThreadedCommitter
 from headwater.log.files import Files, storage_error
@@ -33,6 +33,7 @@ from headwater.log.state import StateStore
 __all__ = ["Store", "wall_clock_ms"]
 
 
+_REFUSED_TRIES_MAX = 3
 _STATE_SETTINGS = LogSettings(segment_bytes=16 << 20)
 
 
@@ -122,6 +123,9 @@ class Store:
         self.flush()
         for partition in self._partitions.values():
             partition.seal()
+            partition.stop(
+                PartitionReadOnly(partition.name, "the data folder is closed"), PartitionState.READ_ONLY
+            )
         self.abandon()
 
     def abandon(self) -> None:
@@ -227,11 +231,15 @@ class Store:
 
     def flush(self) -> None:
         """Commit all that was appended, and wait for it."""
+        refused_tries = 0
         self.dispatch()
-        while self._scheduler.under_way or self._scheduler.is_dirty:
+        while self._scheduler.under_way or (self._scheduler.is_dirty and refused_tries < _REFUSED_TRIES_MAX):
             if self._scheduler.under_way:
                 self._committer.wait()
                 self.collect()
+                refused_tries = 0
+            else:
+                refused_tries += 1  # nothing could be begun, and those who were told so appended again
             self.dispatch()
 
     def mark_dirty(self, partition: Partition) -> None:

@@ -1,0 +1,86 @@
+"""What `log.json` may say, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headwater.errors import ForeignFile, InvalidSettings, NewerFormat
+from headwater.log.files import Files
+from headwater.log.log import LogDefinition, PartitionDefinition, read_definition, write_definition
+from headwater.log.settings import LogSettings
+
+ONE = (PartitionDefinition("orders"),)
+
+
+def definition(**changes: Any) -> LogDefinition:
+    fields: dict[str, Any] = {
+        "format": 1,
+        "id": 7,
+        "vhost": "/",
+        "name": "orders",
+        "kind": "stream",
+        "partitions": ONE,
+        "settings": LogSettings(),
+    }
+    return LogDefinition(**fields | changes)
+
+
+def test_a_definition_reads_as_it_was_written(tmp_path: Path) -> None:
+    parts = (PartitionDefinition("a", "key"), PartitionDefinition("ä" * 127))
+    written = definition(kind="super_stream", partitions=parts, settings=LogSettings(max_bytes=5))
+    write_definition(Files(), tmp_path, written)
+    assert read_definition(Files(), tmp_path) == written
+
+
+@pytest.mark.parametrize("name", ["", "n" * 256, "ä" * 128])
+def test_names_have_1_to_255_bytes(name: str) -> None:
+    for changes in ({"name": name}, {"vhost": name}, {"partitions": (PartitionDefinition(name),)}):
+        with pytest.raises(InvalidSettings, match="is not 1 to 255 bytes long"):
+            definition(**changes)
+    assert definition(name="n" * 255).name == "n" * 255
+
+
+def test_a_log_has_1_to_1000_partitions_with_names_of_their_own() -> None:
+    many = tuple(PartitionDefinition(str(number)) for number in range(1001))
+    assert len(definition(kind="super_stream", partitions=many[:1000]).partitions) == 1000
+    for count in (0, 1001):
+        with pytest.raises(InvalidSettings, match=f"{count} is not between 1 and 1000"):
+            definition(kind="super_stream", partitions=many[:count])
+    with pytest.raises(InvalidSettings, match="two have the same name"):
+        definition(kind="super_stream", partitions=ONE * 2)
+    with pytest.raises(InvalidSettings, match="a stream has one; make it a super stream"):
+        definition(partitions=many[:2])
+
+
+def test_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None:
+    (tmp_path / "log.json").write_bytes(b'{"format": 2, "unheard": {"of": []}}')
+    with pytest.raises(NewerFormat, match=r"log\.json has format 2, this version reads up to 1"):
+        read_definition(Files(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"{}",
+        b"null",
+        b'{"format": "1"}',
+        b'{"format": 1}',
+        b'{"format": 1, "a":' + b"[" * 200_000,
+        b'{"format":1,"id":1,"vhost":"/","name":"","kind":"stream","partitions":[{"name":"a"}],"settings":{}}',
+        b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[],"settings":{}}',
+        b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"x","partitions":[{"name":"a"}],"settings":{}}',
+        b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[{"name":"a"}],'
+        b'"settings":{"segment_bytes":1}}',
+    ],
+)
+def test_what_no_headwater_wrote_is_told_by_its_path(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / "log.json").write_bytes(data)
+    with pytest.raises(ForeignFile, match="was not written by headwater") as caught:
+        read_definition(Files(), tmp_path)
+    assert caught.value.path == str(tmp_path / "log.json")
