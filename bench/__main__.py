@@ -9,6 +9,7 @@ import os
 import platform
 import sys
 import time
+import traceback
 from pathlib import Path
 
 import msgspec
@@ -40,17 +41,21 @@ def main() -> int:
     taken = Options(options.seconds, options.rounds, data, options.scale, options.large)
     say(_machine(kind))
     figures: list[Figure] = []
-    try:
-        for name in names:
+    failed = 0
+    for name in names:
+        try:
             figures += _run(name, taken)
-    finally:
-        if not was_there:
-            data.rmdir()
+        except Exception:  # noqa: BLE001 - what the other cases found is shown all the same
+            traceback.print_exc()
+            say(f"{name} failed")
+            failed = 1
+    if not was_there:
+        data.rmdir()
     if options.json:
         print(json.dumps({"machine": _machine(kind), "figures": msgspec.to_builtins(figures)}, indent=2))
     else:
         print(table(figures))
-    return 0
+    return failed
 
 
 def _run(name: str, options: Options) -> list[Figure]:

@@ -5,18 +5,22 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
 from headwater.encoding.chunk import ChunkHeader, Trailer, read_chunk, read_header
-from headwater.log import commit, journal, recovery, scan, tracking
+from headwater.log import commit, journal, recovery, retention, scan, tracking
 from headwater.log.files import Buffer
+from headwater.log.intake import OnDone
+from headwater.log.partition import Partition
+from headwater.log.segment_syncs import SegmentSyncs
 from tests.simulation.faulty_files import FaultyFiles
 from tests.simulation.schedule import run_schedule
 
 Break = Callable[[pytest.MonkeyPatch], None]
 
-SEEDS_MAX = 400
+SEEDS_MAX = 1500
 
 
 def confirm_before_the_sync(patch: pytest.MonkeyPatch) -> None:
@@ -97,6 +101,47 @@ def leave_failed_writes(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("headwater.log.partition.Partition._cut_back", lambda self, commit: True)
 
 
+def forget_failed_syncs(patch: pytest.MonkeyPatch) -> None:
+    """A segment of which a sync failed counts as durable when a later sync succeeds."""
+
+    def sync(self: SegmentSyncs, path: Path, fd: int) -> None:
+        self._files.sync(fd)
+
+    patch.setattr(SegmentSyncs, "sync", sync)
+
+
+def store_staged_blocks_again(patch: pytest.MonkeyPatch) -> None:
+    """A staged commit that a crash interrupted appends what it had appended already."""
+    append = Partition.append
+
+    def append_without_sequence(
+        self: Partition, entries: Buffer, count: int, records: int, on_done: OnDone, **_: object
+    ) -> None:
+        append(self, entries, count, records, on_done)
+
+    patch.setattr(Partition, "append", append_without_sequence)
+
+
+def answer_removals_early(patch: pytest.MonkeyPatch) -> None:
+    """A truncation is answered though a crash may bring the events back."""
+    run = retention.Removal.run
+
+    def run_unsynced(self: retention.Removal) -> None:
+        sync_folder = self._files.sync_folder
+        self._files.sync_folder = lambda path: None  # type: ignore[method-assign]
+        try:
+            run(self)
+        finally:
+            self._files.sync_folder = sync_folder  # type: ignore[method-assign]
+
+    patch.setattr(retention.Removal, "run", run_unsynced)
+
+
+def confirm_duplicates_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A duplicate is confirmed though its original is still on its way."""
+    patch.setattr(Partition, "_wait", lambda self, on_done: on_done(None))
+
+
 BREAKS: list[Break] = [
     confirm_before_the_sync,
     sync_no_folder,
@@ -106,6 +151,10 @@ BREAKS: list[Break] = [
     leave_the_tail_in_memory,
     try_a_failed_sync_again,
     leave_failed_writes,
+    forget_failed_syncs,
+    store_staged_blocks_again,
+    answer_removals_early,
+    confirm_duplicates_at_once,
 ]
 
 

@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False
-"""The one kernel that is no leaf: write, sync and signal in one call without the GIL. Its twin is `commit_twin.py`."""
+"""The one kernel that is no leaf: write and sync in one call without the GIL. Its twin is `commit_twin.py`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if cython.compiled:
     from cython.cimports.libc.errno import EINTR, EIO, errno
     from cython.cimports.libc.stdlib import calloc, free
     from cython.cimports.posix.uio import iovec, pwritev
-    from cython.cimports.posix.unistd import fdatasync, write
+    from cython.cimports.posix.unistd import fdatasync
 else:
     raise ImportError(
         "this kernel calls libc and runs compiled alone; headwater.log.commit_twin does the same"
@@ -21,10 +21,8 @@ __all__ = ["COMPILED", "write_and_sync"]
 COMPILED = cython.compiled
 
 
-def write_and_sync(
-    fd: cython.int, position: cython.longlong, buffers: object, sync: cython.bint, event_fd: cython.int
-) -> int:
-    """Write the buffers one behind the other from `position`, sync if asked, then add 1 to the event descriptor.
+def write_and_sync(fd: cython.int, position: cython.longlong, buffers: object, sync: cython.bint) -> int:
+    """Write the buffers one behind the other from `position`, and sync if asked.
 
     Gives 0, the errno of a failed write, or the negative errno of a failed fdatasync, which is never tried again.
     """
@@ -51,8 +49,6 @@ def write_and_sync(
             result = _write_all(fd, position, vectors, count)
             if result == 0 and sync and fdatasync(fd) != 0:
                 result = -errno
-            if event_fd >= 0:
-                _signal(event_fd)
     finally:
         while exported > 0:
             exported -= 1
@@ -103,12 +99,3 @@ def _advance(
         vectors[first].iov_base = cython.cast(cython.p_char, vectors[first].iov_base) + written
         vectors[first].iov_len -= written
     return first
-
-
-@cython.cfunc
-@cython.nogil
-@cython.exceptval(check=False)
-def _signal(event_fd: cython.int) -> cython.void:
-    one: cython.ulonglong = 1
-    while write(event_fd, cython.address(one), 8) < 0 and errno == EINTR:
-        pass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 from collections.abc import Sequence
@@ -15,8 +14,8 @@ _Buffer: TypeAlias = bytes | bytearray | memoryview
 _VECTORS_MAX = 1024
 
 
-def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: bool, event_fd: int) -> int:
-    """Write the buffers one behind the other from `position`, sync if asked, then add 1 to the event descriptor.
+def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: bool) -> int:
+    """Write the buffers one behind the other from `position`, and sync if asked.
 
     Gives 0, the errno of a failed write, or the negative errno of a failed fdatasync, which is never tried again.
     """
@@ -26,9 +25,6 @@ def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: boo
             os.fdatasync(fd)
         except OSError as error:
             result = -(error.errno or errno.EIO)
-    if event_fd >= 0:
-        with contextlib.suppress(OSError):
-            os.write(event_fd, (1).to_bytes(8, "little"))
     return result
 
 

@@ -106,7 +106,7 @@ class Files:
 
     def write_and_sync(self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool) -> int:
         """Write buffers one behind the other and sync: 0, the errno of the write, or minus that of the sync."""
-        return write_and_sync(fd, position, buffers, sync, -1)
+        return write_and_sync(fd, position, buffers, sync)
 
     def sync(self, fd: int) -> None:
         """`fdatasync`: what was written to the file, and its length, are durable."""

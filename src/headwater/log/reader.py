@@ -65,8 +65,11 @@ class Run:
     @property
     def deliveries(self) -> Iterator[memoryview]:
         """Header and data of each user chunk, as the stream protocol's Deliver carries them."""
-        for chunk in self.chunks:
-            yield self.buffer[chunk.start : chunk.data_end]
+        fields, buffer, end = self.fields, self.buffer, SCAN_FIELDS * self.count
+        spans = zip(
+            fields[0:end:SCAN_FIELDS], fields[1:end:SCAN_FIELDS], fields[3:end:SCAN_FIELDS], strict=True
+        )
+        return (buffer[start : start + size] for start, size, type_ in spans if type_ == ChunkType.USER)
 
 
 class Reader:

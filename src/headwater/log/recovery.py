@@ -56,6 +56,8 @@ class Recovered:
         self.snapshot_stale = False
         self.cut_bytes = 0
         """What was cut off as tail."""
+        self.log_folder_unsynced = False
+        """Whether the partition's own folder may have a name that is not durable: the caller syncs the log's once."""
         self.foreign: list[Path] = []
         """Files that are none of ours; they are left alone."""
         self.damage: LogCorrupt | None = None
@@ -354,7 +356,7 @@ class _NewestSegment:
             self._files.write(self._fd, position, data)
         self._files.sync(self._fd)
         self._files.sync_folder(segment.path.parent)
-        self._files.sync_folder(segment.path.parent.parent)
+        self._found.log_folder_unsynced = True
         segment.size = end
         self._found.synced_position = end
         self._found.segments = [segment]

@@ -308,11 +308,25 @@ class Store:
 
     def _add_log(self, definition: LogDefinition) -> Log:
         log = Log(definition, self._folder.log(definition.id))
-        for number, partition in enumerate(definition.partitions):
-            id_ = PartitionId(definition.id, number)
-            log.partitions.append(self._open_partition(id_, partition.name, log.folder, definition.settings))
+        names = [partition.name for partition in definition.partitions]
+        log.partitions = self._open_partitions(definition.id, names, definition.settings)
         self.logs[definition.vhost, definition.name] = log
         return log
+
+    def _open_partitions(self, log_id: int, names: Sequence[str], settings: LogSettings) -> list[Partition]:
+        folder = self._folder.log(log_id)
+        unsynced = False
+        partitions = []
+        for number, name in enumerate(names):
+            id_ = PartitionId(log_id, number)
+            partition = Partition(self, id_, name, folder / str(number), settings)
+            recovered = recover_partition(self.files, partition.folder, partition.tracking)
+            unsynced = unsynced or recovered.log_folder_unsynced
+            self._take_over(partition, recovered)
+            partitions.append(partition)
+        if unsynced:
+            self.files.sync_folder(folder)
+        return partitions
 
     def _open_partition(
         self, id_: PartitionId, name: str, log_folder: Path, settings: LogSettings
