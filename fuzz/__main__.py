@@ -9,6 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
+from fuzz import log_targets  # noqa: F401 - registers its targets
 from fuzz.loop import execute, fuzz, save
 from fuzz.targets import TARGETS, Target
 

@@ -105,8 +105,12 @@ def test_look_ups_agree_with_a_plain_search(steps: list[tuple[int, int]], wanted
         rows.append((offset, time))
         entries += struct.pack(">QqQIB", offset, time, 1, 64 + number, 0)
         offset += records
-    assert find_offset(entries, wanted) == max((n for n, row in enumerate(rows) if row[0] <= wanted), default=None)
-    assert find_time(entries, wanted) == min((n for n, row in enumerate(rows) if row[1] >= wanted), default=None)
+    assert find_offset(entries, wanted) == max(
+        (n for n, row in enumerate(rows) if row[0] <= wanted), default=None
+    )
+    assert find_time(entries, wanted) == min(
+        (n for n, row in enumerate(rows) if row[1] >= wanted), default=None
+    )
 
 
 @given(BYTES, st.booleans())
@@ -161,9 +165,7 @@ JSON = st.recursive(
 @given(
     st.fixed_dictionaries(
         {},
-        optional={
-            name: JSON for name in ("format", "id", "vhost", "name", "kind", "partitions", "settings", "epoch")
-        },
+        optional=dict.fromkeys(("format", "id", "vhost", "name", "kind", "partitions", "settings", "epoch"), JSON),
     )
 )
 def test_any_fields_of_a_definition_read_or_are_foreign_or_newer(fields: dict[str, object]) -> None:

@@ -74,7 +74,9 @@ def test_what_was_written_reads_back_and_shorter_at_the_end(files: Files, tmp_pa
     assert files.read_file(tmp_path / "file") == b"\0\0\0a"
 
 
-def test_making_refuses_a_file_that_exists_and_opening_one_that_does_not(files: Files, tmp_path: Path) -> None:
+def test_making_refuses_a_file_that_exists_and_opening_one_that_does_not(
+    files: Files, tmp_path: Path
+) -> None:
     files.close(files.open(tmp_path / "file", create=True))
     with pytest.raises(FileExistsError):
         files.open(tmp_path / "file", create=True)

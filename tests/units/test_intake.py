@@ -80,9 +80,7 @@ def test_sub_batches_count_their_records(intake: Intake) -> None:
 
 def test_an_entry_above_the_maximum_is_refused_and_nothing_is_taken(intake: Intake) -> None:
     for size in (97, 1000):
-        with pytest.raises(
-            EntryTooLarge, match=f"an entry of {size + 4} bytes is above the maximum of 100"
-        ):
+        with pytest.raises(EntryTooLarge, match=f"an entry of {size + 4} bytes is above the maximum of 100"):
             intake.add(entry(bytes(size)), 1, 1, None, 0)
         with pytest.raises(EntryTooLarge):
             published(intake, [Message(1, entry(b"fits")), Message(2, entry(bytes(size)))])

@@ -16,7 +16,8 @@ from headwater.log.journal import (
     read_records,
     replay_journals,
 )
-from tests.log_material import DATA, Machine, append, read_records as records_of
+from tests.log_material import DATA, Machine, append
+from tests.log_material import read_records as records_of
 from tests.simulation.faulty_files import FaultyFiles
 from tests.simulation.rig import new_disk
 

@@ -87,7 +87,9 @@ def test_when_all_are_used_the_system_s_answer_stands(files: FaultyFiles) -> Non
     assert files.size(held) == 0
 
 
-def test_one_who_writes_gets_a_descriptor_that_can(files: FaultyFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_who_writes_gets_a_descriptor_that_can(
+    files: FaultyFiles, monkeypatch: pytest.MonkeyPatch
+) -> None:
     opened = OpenFiles(files, 10)
     with monkeypatch.context() as patched:
         open_ = files.open

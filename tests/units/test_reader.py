@@ -244,9 +244,7 @@ def test_a_segment_that_is_missing_between_others_is_damage(machine: Machine) ->
         read_all(partition)
 
 
-def test_a_read_that_fails_is_told_and_tried_again(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_read_that_fails_is_told_and_tried_again(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     partition = filled(machine, 3)
 
     def fails(*_: object, **__: object) -> int:

@@ -50,9 +50,7 @@ def test_bytes_behind_the_last_chunk_are_cut_off_and_told(machine: Machine, tail
     machine.crash()
     partition = machine.log()
     assert machine.files.size_of(path) == size
-    assert machine.store.notices == [
-        f"log: {len(tail)} bytes that were never confirmed were cut off its end"
-    ]
+    assert machine.store.notices == [f"log: {len(tail)} bytes that were never confirmed were cut off its end"]
     assert machine.store.damaged == []
     append(partition, b"04")
     machine.store.flush()

@@ -103,4 +103,6 @@ def test_bytes_that_look_like_a_chunk_in_an_event_are_none(made: Made) -> None:
     path = partition.segments[0].path
     fd, size = machine.files.open(path), machine.files.size_of(path)
     salt = decode_segment_header(machine.files.read_file(path), path).salt
-    assert SegmentScan(machine.files, fd, size, salt).synced_position_behind(partition.tail[0].position + 1) == 0
+    assert (
+        SegmentScan(machine.files, fd, size, salt).synced_position_behind(partition.tail[0].position + 1) == 0
+    )

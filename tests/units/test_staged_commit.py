@@ -117,7 +117,9 @@ def test_nothing_is_appended_before_the_record_is_durable(machine: Machine) -> N
 def test_a_later_batch_waits_for_one_that_is_pending(machine: Machine) -> None:
     stage(machine, "a", b"1")
     machine.store.staged.commit("query", 0, ["a"], Answers())
-    with pytest.raises(InvalidStagedCommit, match="batch 0 of 'query' is not finished; commit it again first"):
+    with pytest.raises(
+        InvalidStagedCommit, match="batch 0 of 'query' is not finished; commit it again first"
+    ):
         machine.store.staged.commit("query", 1, [], Answers())
     machine.store.flush()
     assert commit(machine, 1) == [None]

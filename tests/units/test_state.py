@@ -23,7 +23,9 @@ def test_a_record_reads_as_it_was_written(key: bytes, value: bytes | None) -> No
     assert decode_record(encode_record(key, value)) == (key, value)
 
 
-@pytest.mark.parametrize("data", [b"", b"\0", b"\0\1k", b"\0\2k", b"\0\1k\2", b"\0\1k\0more", b"\xff\xff" + bytes(9)])
+@pytest.mark.parametrize(
+    "data", [b"", b"\0", b"\0\1k", b"\0\2k", b"\0\1k\2", b"\0\1k\0more", b"\xff\xff" + bytes(9)]
+)
 def test_anything_else_is_no_record(data: bytes) -> None:
     with pytest.raises(MalformedChunk, match="no record of state"):
         decode_record(data)

@@ -20,7 +20,7 @@ from headwater.log.journal import JournalRecord, replay_journals
 from headwater.log.log import LOG_FORMAT, Log, LogDefinition, LogKind, PartitionDefinition
 from headwater.log.open_files import OpenFiles
 from headwater.log.partition import Partition, PartitionState
-from headwater.log.recovery import load_index, recover_partition
+from headwater.log.recovery import Recovered, load_index, recover_partition
 from headwater.log.retention import Removal, TreeRemoval, enforce_retention
 from headwater.log.scheduler import CommitScheduler
 from headwater.log.segment import Segment, segment_path
@@ -292,8 +292,7 @@ class Store:
         replay = replay_journals(self.files, self._folder.journal, self._segment_of)
         self._scheduler.next_journal_number = replay.next_number
         self.damaged += [f"{path}: records that were confirmed are missing in it" for path in replay.damaged]
-        state_id = PartitionId(STATE_LOG_ID, 0)
-        state = self._open_partition(state_id, "$state", self._folder.log(STATE_LOG_ID), _STATE_SETTINGS)
+        (state,) = self._open_partitions(STATE_LOG_ID, ["$state"], _STATE_SETTINGS)
         self.state = StateStore(state)
         self.state.load()
         for definition in self._folder.definitions():
@@ -328,12 +327,9 @@ class Store:
             self.files.sync_folder(folder)
         return partitions
 
-    def _open_partition(
-        self, id_: PartitionId, name: str, log_folder: Path, settings: LogSettings
-    ) -> Partition:
-        partition = Partition(self, id_, name, log_folder / str(id_.number), settings)
-        recovered = recover_partition(self.files, partition.folder, partition.tracking)
+    def _take_over(self, partition: Partition, recovered: Recovered) -> None:
         partition.take_over(recovered)
+        name = partition.name
         if recovered.damage is not None:
             self.damaged.append(f"{name}: {recovered.damage}")
         if recovered.cut_bytes:
@@ -341,8 +337,7 @@ class Store:
                 f"{name}: {recovered.cut_bytes} bytes that were never confirmed were cut off its end"
             )
         self._note_foreign(recovered.foreign)
-        self._partitions[id_] = partition
-        return partition
+        self._partitions[partition.id] = partition
 
     def _note_foreign(self, paths: list[Path]) -> None:
         self.notices += [f"{path}: not a file of headwater, left alone" for path in paths]
