@@ -27,6 +27,7 @@ __all__ = [
     "append",
     "chunks_on_disk",
     "entry",
+    "pinned_bytes",
     "publish",
     "read_all",
     "read_records",
@@ -118,7 +119,8 @@ def publish(
     """Publish messages that say their ids, of version 2 if filter values are given."""
     given: Sequence[bytes | None] = values if values is not None else [None] * len(ids)
     messages = [
-        Message(id, make_entry(b"id%d" % id, size), value) for id, value in zip(ids, given, strict=True)
+        Message(number, make_entry(b"id%d" % number, size), value)
+        for number, value in zip(ids, given, strict=True)
     ]
     body = publish_body(messages, filtered=values is not None)
     answers, out = Answers(), bytearray(8 * len(ids))
@@ -126,7 +128,7 @@ def publish(
         body, 0, len(body), len(ids), reference, out, 0, answers, filtered=values is not None
     )
     assert end == len(body)
-    assert out == b"".join(id.to_bytes(8, "big") for id in ids)
+    assert out == b"".join(number.to_bytes(8, "big") for number in ids)
     return answers
 
 
@@ -153,7 +155,7 @@ def read_records(partition: Partition) -> list[bytes]:
 
 def chunks_on_disk(store: Store, partition: Partition, kind: ChunkType | None = None) -> list[ScannedChunk]:
     """The chunks of all segments, checked, of one type or all."""
-    found = []
+    found: list[ScannedChunk] = []
     for segment in partition.segments:
         fd = store.files.open(segment.path)
         head = store.files.read(fd, 0, SEGMENT_HEADER_BYTES)
@@ -163,6 +165,11 @@ def chunks_on_disk(store: Store, partition: Partition, kind: ChunkType | None = 
         found += scan.chunks(SEGMENT_HEADER_BYTES, segment.path, segment.first_offset)
         store.files.close(fd)
     return [chunk for chunk in found if kind is None or chunk.header.type is kind]
+
+
+def pinned_bytes(partition: Partition) -> int:
+    """What the tail of a partition really holds in memory."""
+    return sum(memoryview(chunk.deliver.obj).nbytes for chunk in partition.tail)
 
 
 def tree_hash(folder: Path) -> str:

@@ -1,4 +1,4 @@
-"""Whatever is written in whatever shapes, flushed, rolled, opened again or cut off: it reads back as a plain list says."""
+"""Whatever is written in whatever shapes, flushed, rolled, opened again or cut off: it reads back as a list says."""
 
 from __future__ import annotations
 
@@ -93,13 +93,13 @@ class Run:
     def publish(self, number: int, call: tuple[Any, list[tuple[int, tuple[int, int]]], Any, bool]) -> None:
         reference, shapes, value, filtered = call
         model, messages = self.models[number], []
-        for id, (size, records) in shapes:
-            data = make_entry(b"%d" % id, size, records)
-            messages.append(Message(id, data, value if id % 2 else None))
-            if reference is None or id > model.sequences.get(reference, -1):
+        for publishing_id, (size, records) in shapes:
+            data = make_entry(b"%d" % publishing_id, size, records)
+            messages.append(Message(publishing_id, data, value if publishing_id % 2 else None))
+            if reference is None or publishing_id > model.sequences.get(reference, -1):
                 model.take(data, records)
                 if reference is not None:
-                    model.sequences[reference] = id
+                    model.sequences[reference] = publishing_id
         body, ids = publish_body(messages, filtered=filtered), bytearray(8 * len(shapes))
         end = self.partition(number).append_published(
             body, 0, len(body), len(shapes), reference, ids, 0, self.answers, filtered=filtered
@@ -156,7 +156,7 @@ class Run:
         assert find_timestamp(partition, self.machine.clock.now_ms + 10**6) == model.next_offset
 
 
-@settings(max_examples=120)
+@settings(max_examples=300)
 @given(STORE_SETTINGS, LOG_SETTINGS, st.lists(STEPS, max_size=30))
 def test_what_was_written_reads_back(
     store_settings: dict[str, int], log_settings: dict[str, Any], steps: list[tuple[str, int, Any]]

@@ -116,7 +116,7 @@ def test_damage_at_the_end_of_the_newest_is_tail(folder: Path) -> None:
 def test_the_same_damage_in_an_older_segment_is_corruption(folder: Path) -> None:
     path = segment(folder, 4)
     path.write_bytes(path.read_bytes()[:-10])
-    assert [each.severity for each in checked(folder).findings][0] == "corrupt"
+    assert "corrupt" in [each.severity for each in checked(folder).findings]
 
 
 def test_opening_finds_what_the_check_foretold(folder: Path) -> None:

@@ -138,7 +138,10 @@ def test_a_locked_folder_tells_who_holds_it(files: Files, tmp_path: Path) -> Non
 
 
 def test_the_lock_goes_with_the_process_that_held_it(files: Files, tmp_path: Path) -> None:
-    code = "import sys; from pathlib import Path; from headwater.log.files import Files; Files().lock(Path(sys.argv[1]))"
+    code = (
+        "import sys; from pathlib import Path; from headwater.log.files import Files\n"
+        "Files().lock(Path(sys.argv[1]))"
+    )
     subprocess.run([sys.executable, "-c", code, str(tmp_path / "lock")], check=True, timeout=30)
     files.close(files.lock(tmp_path / "lock"))
 

@@ -1,4 +1,4 @@
-"""What the system refuses - room, descriptors, rights - on the real disk: told clearly, reads go on, writing resumes."""
+"""Room, descriptors and rights that a real system refuses: told clearly, reads go on, writing resumes."""
 
 from __future__ import annotations
 

@@ -12,6 +12,9 @@ from headwater.log.files import Files
 from headwater.log.log import LogDefinition, PartitionDefinition, read_definition, write_definition
 from headwater.log.settings import LogSettings
 
+VALID = (
+    b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[{"name":"a"}],"settings":{}}'
+)
 ONE = (PartitionDefinition("orders"),)
 
 
@@ -61,6 +64,13 @@ def test_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None
         read_definition(Files(), tmp_path)
 
 
+def test_a_definition_by_hand_reads_so_that_the_changed_ones_below_fail_by_their_change(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "log.json").write_bytes(VALID)
+    assert read_definition(Files(), tmp_path).name == "a"
+
+
 @pytest.mark.parametrize(
     "data",
     [
@@ -75,8 +85,9 @@ def test_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None
         b'{"format":1,"id":1,"vhost":"/","name":"","kind":"stream","partitions":[{"name":"a"}],"settings":{}}',
         b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[],"settings":{}}',
         b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"x","partitions":[{"name":"a"}],"settings":{}}',
-        b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[{"name":"a"}],'
-        b'"settings":{"segment_bytes":1}}',
+        b'{"format":1,"id":1,"vhost":"/","name":"a","kind":"stream","partitions":[{}],"settings":{}}',
+        VALID.replace(b"{}", b'{"segment_bytes":1}'),
+        VALID.replace(b"{}", b'{"no_such":1}'),
     ],
 )
 def test_what_no_headwater_wrote_is_told_by_its_path(tmp_path: Path, data: bytes) -> None:

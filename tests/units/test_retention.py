@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ def machine() -> Machine:
     return Machine()
 
 
-def filled(machine: Machine, count: int = 12, **settings: int) -> Partition:
+def filled(machine: Machine, count: int = 12, **settings: Any) -> Partition:
     """One event a minute, two in each segment of 1,114 bytes."""
     partition = machine.log(segment_bytes=1024, **settings)
     for number in range(count):

@@ -100,14 +100,13 @@ def test_sealing_writes_what_is_missing_and_a_footer_that_names_the_segment(tmp_
     segment.index.append(IndexEntry(0, 10, 1, 64, 2))
     segment.seal_index(files, 64)
     segment.index.append(IndexEntry(0, 11, 1, 200, 0))
-    assert not segment.index.sealed
+    grown = segment.index.sealed
     segment.seal_index(files, 0)
     data = segment.index.path.read_bytes()
     footer = IndexFooter.decode(data[-INDEX_FOOTER_BYTES:], len(data))
     assert (footer.count, footer.segment_bytes, footer.snapshot_position) == (2, 500, 0)
     footer.check(data[:-INDEX_FOOTER_BYTES])
-    assert segment.index.sealed
-    assert segment.index.trusted
+    assert (grown, segment.index.sealed, segment.index.trusted) == (False, True, True)
     assert not segment.index.pending
 
 

@@ -23,11 +23,15 @@ LOG_BOUNDS = [
 
 @pytest.mark.parametrize(("name", "low", "high"), LOG_BOUNDS)
 def test_a_setting_of_a_log_may_lie_on_its_bounds_and_not_beyond(name: str, low: int, high: int) -> None:
+    def made(value: int) -> LogSettings:
+        fields: dict[str, Any] = {name: value}
+        return LogSettings(**fields)
+
     for value in (low, high):
-        assert getattr(LogSettings(**{name: value}), name) == value
+        assert getattr(made(value), name) == value
     for value in (low - 1, high + 1):
         with pytest.raises(InvalidSettings) as caught:
-            LogSettings(**{name: value})
+            made(value)
         assert caught.value.name == name
         assert str(caught.value) == (
             f"setting {name} is invalid: {value} does not lie between {low} and {high}; correct it and try again"

@@ -252,6 +252,6 @@ def test_a_file_that_is_cut_off_is_damage_for_it_was_durable(machine: Machine, c
 def test_every_flipped_byte_of_a_block_is_found(machine: Machine, position: int) -> None:
     data = bytearray(encode_staging_header(1) + encode_block(block()))
     data[position] ^= 0x80
-    put(machine, "a.staged", data)
+    put(machine, "a.staged", bytes(data))
     with pytest.raises(MalformedChunk):
         list(read_blocks(machine.files, machine.files.open(FOLDER / "a.staged"), FOLDER))

@@ -167,8 +167,8 @@ def test_a_journal_is_written_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         segment = Segment(
             segment_path(tmp_path, record.segment_offset), record.segment_offset, record.position, 0
         )
-        id = PartitionId(record.log_id, record.partition)
-        commit = Commit(Files(), SegmentSyncs(Files()), id, segment, lambda commit: None)
+        id_ = PartitionId(record.log_id, record.partition)
+        commit = Commit(Files(), SegmentSyncs(Files()), id_, segment, lambda commit: None)
         commit.buffers, commit.end = [record.data], record.position + len(record.data)
         assert journal.append([commit]) == 0
     journal.close()

@@ -6,7 +6,7 @@ entry, 29                                footer of a sealed index, 40
 16  8  epoch                             16  8  length of the segment
 24  4  position                          24  8  position of the last snapshot
 28  1  chunk type                        32  4  reserved, 0
-                                         36  4  CRC-32 of entries and footer
+                                         36  4  CRC-32 of bytes 0 to 35
 """
 
 from __future__ import annotations
