@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +14,8 @@ import pytest
 
 from headwater.errors import DiskFull, StorageError, TooManyOpenFiles
 from headwater.log.partition import Partition
-from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.store import Store
-from tests.log_material import Answers, append, read_records
+from tests.log_material import append, read_records
 
 NOBODY = 65_534
 
@@ -61,41 +61,60 @@ def test_a_file_that_may_not_grow_refuses_writes_until_it_may(
     again.close()
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB, where the tests may mount one."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", str(folder)], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("no file system can be mounted here")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
+ON_A_SMALL_DISK = """
+import sys
+from pathlib import Path
+from headwater.errors import DiskFull
+from headwater.log.settings import LogSettings, StoreSettings
+from headwater.log.store import Store
+from tests.log_material import Answers, append, read_records
 
-
-def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room(small_disk: Path) -> None:
-    store = Store.open(small_disk / "data", StoreSettings(tail_bytes_max=1))
-    partition = store.create_log("log", settings=LogSettings(segment_bytes=64 * 1024)).partitions[0]
-    stored = 0
-    while (answer := flushed(store, partition, b"%d " % stored + bytes(10_000))) is None:
-        stored += 1
-        assert stored < 30
-    assert isinstance(answer, DiskFull)
-    assert str(answer).endswith("free space, writing then resumes by itself")
-    assert partition.committed_offset == stored
-    assert len(read_records(partition)) == stored
-    answers = Answers()
-    partition.truncate(partition.segments[1].first_offset, answers)
+def flushed(store, partition, record):
+    answers = append(partition, record)
     store.flush()
-    assert answers == [None]
-    assert flushed(store, partition, b"again") is None
-    store.close()
-    again = Store.open(small_disk / "data")
-    assert again.damaged == again.notices == []
-    assert read_records(again.log("log").partitions[0])[-1] == b"again"
-    again.close()
+    return answers[0]
+
+folder = Path(sys.argv[1]) / "data"
+store = Store.open(folder, StoreSettings(tail_bytes_max=1))
+partition = store.create_log("log", settings=LogSettings(segment_bytes=64 * 1024)).partitions[0]
+stored = 0
+while (answer := flushed(store, partition, b"%d " % stored + bytes(10_000))) is None:
+    stored += 1
+    assert stored < 30, "the disk does not run full"
+assert isinstance(answer, DiskFull), answer
+assert partition.committed_offset == len(read_records(partition)) == stored > 5
+answers = Answers()
+partition.truncate(partition.segments[1].first_offset, answers)
+store.flush()
+assert answers == [None], answers
+assert flushed(store, partition, b"again") is None
+store.close()
+again = Store.open(folder)
+assert again.damaged == again.notices == [], again.notices
+assert read_records(again.log("log").partitions[0])[-1] == b"again"
+again.close()
+print("done:", answer)
+"""
+
+
+def test_a_full_disk_refuses_writes_and_serves_reads_until_there_is_room(tmp_path: Path) -> None:
+    if shutil.which("unshare") is None:
+        pytest.skip("no file system can be mounted here")
+    # In a mount namespace of its own, so that the file system goes with the process however that ends.
+    mount = 'mount -t tmpfs -o size=256k tmpfs "$1" || exit 77; exec "$2" -c "$3" "$1"'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", mount, "sh", str(tmp_path), sys.executable, ON_A_SMALL_DISK],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=Path(__file__).parents[2],
+    )
+    if done.returncode == 77 or "unshare" in done.stderr:
+        pytest.skip("no file system can be mounted here")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("free space, writing then resumes by itself\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_too_many_open_files_refuse_what_needs_one_more_and_nothing_is_lost(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -24,16 +25,30 @@ def check(
     import msgspec
 
     from headwater.errors import StorageError
-    from headwater.log.check import check_folder
+    from headwater.log.check import check_folder, total_bytes
 
     try:
-        report = check_folder(folder)
+        with _progress(total_bytes(folder)) as advance:
+            report = check_folder(folder, progress=advance)
     except StorageError as error:
         typer.echo(f"headwater: {error}", err=True)
         raise typer.Exit(1) from error
     typer.echo(msgspec.json.encode(report).decode() if as_json else "\n".join(_lines(report)))
     if report.is_corrupt:
         raise typer.Exit(CORRUPT_EXIT_CODE)
+
+
+@contextlib.contextmanager
+def _progress(byte_count: int) -> Iterator[Callable[[int], None]]:
+    """A bar on standard error, where a person looks at it."""
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("check", total=byte_count)
+        yield lambda count: bar.advance(task, count)
 
 
 def _lines(report: CheckReport) -> Iterator[str]:

@@ -22,7 +22,7 @@ from headwater.log.segment import (
 )
 from headwater.log.staging import STAGED_SUFFIX, UPLOAD_SUFFIX, read_blocks
 
-__all__ = ["CheckReport", "Finding", "PartitionReport", "check_folder"]
+__all__ = ["CheckReport", "Finding", "PartitionReport", "check_folder", "total_bytes"]
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -70,6 +70,7 @@ def check_folder(
     files = files or Files()
     if not files.exists(folder / "store.json"):
         raise ForeignFile(folder)
+    files.check_unlocked(folder / "lock")
     report = CheckReport(str(folder), [], [])
     try:
         _check_names(files, folder, report)

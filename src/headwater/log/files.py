@@ -142,12 +142,25 @@ class Files:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+            holder = _pid_in(fd)
             os.close(fd)
-            raise FolderInUse(path.parent, int(holder) if holder.isdigit() else None) from None
+            raise FolderInUse(path.parent, holder) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         return fd
+
+    def check_unlocked(self, path: Path) -> None:
+        """Raise `FolderInUse` if a process holds the lock file; nothing is changed."""
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return
+        try:
+            fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise FolderInUse(path.parent, _pid_in(fd)) from None
+        finally:
+            os.close(fd)
 
     # What can be built from the calls above is written once, for every disk.
 
@@ -187,3 +200,8 @@ class Files:
         """Turn the answer of `write_and_sync` into an `OSError`."""
         if code:
             raise OSError(abs(code), os.strerror(abs(code)))
+
+
+def _pid_in(fd: int) -> int | None:
+    holder = os.pread(fd, 20, 0).decode("ascii", "replace").strip()
+    return int(holder) if holder.isdigit() else None

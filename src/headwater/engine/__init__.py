@@ -1,0 +1,1 @@
+"""Control state, pure: commands in, effects out; no clock and no I/O."""

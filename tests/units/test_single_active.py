@@ -1,0 +1,95 @@
+"""Single active consumer: who reads, who waits, and the hand-over between them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.engine.single_active import GroupId, SingleActive, Update
+
+GROUP = GroupId("/", "orders", "billing")
+
+
+def test_the_first_consumer_of_a_stream_is_active_and_the_second_waits() -> None:
+    groups: SingleActive[str] = SingleActive()
+    assert groups.join(GROUP, "a") == [Update("a", True)]
+    assert groups.join(GROUP, "b") == [Update("b", False)]
+    assert groups.active(GROUP) == "a"
+
+
+def test_the_next_consumer_takes_over_when_the_active_one_leaves() -> None:
+    groups: SingleActive[str] = SingleActive()
+    for member in "abc":
+        groups.join(GROUP, member)
+    assert groups.leave(GROUP, "a") == [Update("b", True)]
+    assert groups.leave(GROUP, "c") == []
+    assert groups.active(GROUP) == "b"
+
+
+def test_a_partition_goes_to_the_member_of_its_index_after_the_old_one_answered() -> None:
+    groups: SingleActive[str] = SingleActive()
+    assert groups.join(GROUP, "a", 1) == [Update("a", True)]
+    assert groups.join(GROUP, "b", 1) == [Update("b", False), Update("a", False)]
+    assert groups.active(GROUP) is None
+    assert groups.stepped_down(GROUP, "b") == []
+    assert groups.stepped_down(GROUP, "a") == [Update("b", True)]
+    assert groups.active(GROUP) == "b"
+
+
+def test_a_member_that_vanishes_while_it_steps_down_is_not_waited_for() -> None:
+    groups: SingleActive[str] = SingleActive()
+    groups.join(GROUP, "a", 1)
+    groups.join(GROUP, "b", 1)
+    assert groups.leave(GROUP, "a") == [Update("b", True)]
+
+
+def test_an_empty_group_is_forgotten() -> None:
+    groups: SingleActive[str] = SingleActive()
+    groups.join(GROUP, "a")
+    assert groups.leave(GROUP, "a") == []
+    assert groups.leave(GROUP, "a") == []
+    assert groups.members(GROUP) == ()
+    assert groups.join(GROUP, "b") == [Update("b", True)]
+
+
+@given(
+    index=st.none() | st.integers(0, 5),
+    steps=st.lists(st.tuples(st.sampled_from(["join", "leave", "answer"]), st.integers(0, 4)), max_size=60),
+)
+def test_never_do_two_read_and_with_all_answers_in_one_does(
+    index: int | None, steps: list[tuple[str, int]]
+) -> None:
+    groups: SingleActive[int] = SingleActive()
+    reading: set[int] = set()
+    asked: list[int] = []
+
+    def carry_out(updates: list[Update[int]]) -> None:
+        for update in updates:
+            if update.active:
+                assert not reading
+                reading.add(update.member)
+            elif update.member in reading:
+                asked.append(update.member)
+
+    def answer(member: int) -> None:
+        asked.remove(member)
+        reading.discard(member)
+        carry_out(groups.stepped_down(GROUP, member))
+
+    for step, member in steps:
+        present = member in groups.members(GROUP)
+        if step == "join" and not present:
+            carry_out(groups.join(GROUP, member, index))
+        elif step == "leave" and present:
+            reading.discard(member)
+            if member in asked:
+                asked.remove(member)
+            carry_out(groups.leave(GROUP, member))
+        elif step == "answer" and asked:
+            answer(asked[0])
+    while asked:
+        answer(asked[0])
+    members = groups.members(GROUP)
+    assert len(reading) == (1 if members else 0)
+    if members and index is not None:
+        assert reading == {members[index % len(members)]}
