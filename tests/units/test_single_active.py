@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -52,44 +54,56 @@ def test_an_empty_group_is_forgotten() -> None:
     assert groups.join(GROUP, "b") == [Update("b", True)]
 
 
-@given(
-    index=st.none() | st.integers(0, 5),
-    steps=st.lists(st.tuples(st.sampled_from(["join", "leave", "answer"]), st.integers(0, 4)), max_size=60),
-)
-def test_never_do_two_read_and_with_all_answers_in_one_does(
-    index: int | None, steps: list[tuple[str, int]]
-) -> None:
-    groups: SingleActive[int] = SingleActive()
-    reading: set[int] = set()
-    asked: list[int] = []
+class Consumers:
+    """Consumers that do as they are told, and answer when the test lets them."""
 
-    def carry_out(updates: list[Update[int]]) -> None:
+    def __init__(self, index: int | None) -> None:
+        self.groups: SingleActive[int] = SingleActive()
+        self.index = index
+        self.reading: set[int] = set()
+        self.asked: list[int] = []
+
+    def join(self, member: int) -> None:
+        if member not in self.groups.members(GROUP):
+            self._carry_out(self.groups.join(GROUP, member, self.index))
+
+    def leave(self, member: int) -> None:
+        self.reading.discard(member)
+        if member in self.asked:
+            self.asked.remove(member)
+        self._carry_out(self.groups.leave(GROUP, member))
+
+    def answer(self, _: int = 0) -> None:
+        if self.asked:
+            member = self.asked.pop(0)
+            self.reading.discard(member)
+            self._carry_out(self.groups.stepped_down(GROUP, member))
+
+    def _carry_out(self, updates: list[Update[int]]) -> None:
         for update in updates:
             if update.active:
-                assert not reading
-                reading.add(update.member)
-            elif update.member in reading:
-                asked.append(update.member)
+                assert not self.reading
+                self.reading.add(update.member)
+            elif update.member in self.reading:
+                self.asked.append(update.member)
 
-    def answer(member: int) -> None:
-        asked.remove(member)
-        reading.discard(member)
-        carry_out(groups.stepped_down(GROUP, member))
 
+@given(
+    index=st.none() | st.integers(0, 5),
+    steps=st.lists(
+        st.tuples(st.sampled_from([Consumers.join, Consumers.leave, Consumers.answer]), st.integers(0, 4)),
+        max_size=60,
+    ),
+)
+def test_never_do_two_read_and_with_all_answers_in_one_does(
+    index: int | None, steps: list[tuple[Callable[[Consumers, int], None], int]]
+) -> None:
+    consumers = Consumers(index)
     for step, member in steps:
-        present = member in groups.members(GROUP)
-        if step == "join" and not present:
-            carry_out(groups.join(GROUP, member, index))
-        elif step == "leave" and present:
-            reading.discard(member)
-            if member in asked:
-                asked.remove(member)
-            carry_out(groups.leave(GROUP, member))
-        elif step == "answer" and asked:
-            answer(asked[0])
-    while asked:
-        answer(asked[0])
-    members = groups.members(GROUP)
-    assert len(reading) == (1 if members else 0)
+        step(consumers, member)
+    while consumers.asked:
+        consumers.answer()
+    members = consumers.groups.members(GROUP)
+    assert len(consumers.reading) == (1 if members else 0)
     if members and index is not None:
-        assert reading == {members[index % len(members)]}
+        assert consumers.reading == {members[index % len(members)]}

@@ -1,4 +1,4 @@
-"""Single active consumer (RabbitMQ Streams protocol, ConsumerUpdate): of the members of a group one reads, the others wait.
+"""Single active consumer (RabbitMQ Streams protocol, ConsumerUpdate): one member of a group reads, the others wait.
 
     join, leave, stepped_down ──> the group decides who should be active ──> Update effects
 
