@@ -1,7 +1,8 @@
 """A process that appends numbered events and writes each number to a pipe when it was confirmed.
 
-`python confirming_child.py FOLDER COUNT BATCH`: from the number that the log goes on with, `BATCH` events at a time;
-each confirm is one line `confirmed PARTITION OFFSET NUMBER`.
+`python confirming_child.py FOLDER COUNT BATCH DIRECT_FILES_MAX`: goes on from the number that the log holds, `BATCH`
+events at a time. There are two partitions, so a `DIRECT_FILES_MAX` of 1 takes the journal's way. Each confirm is one
+line `confirmed PARTITION OFFSET NUMBER`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from headwater.errors import StorageError, UnknownLog
 from headwater.log.log import Log, PartitionDefinition
-from headwater.log.settings import LogSettings
+from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.store import Store
 
 LOG = "numbers"
@@ -48,7 +49,7 @@ def confirm(partition: int, offset: int, number: int) -> Callable[[StorageError 
 
 def main() -> None:
     """Append until the count is reached, or until somebody kills the process."""
-    store = Store.open(Path(sys.argv[1]))
+    store = Store.open(Path(sys.argv[1]), StoreSettings(direct_files_max=int(sys.argv[4])))
     log = open_log(store)
     count, batch = int(sys.argv[2]), int(sys.argv[3])
     numbers = [(partition.sequence(REFERENCE) or 0) + 1 for partition in log.partitions]

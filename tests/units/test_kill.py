@@ -21,7 +21,7 @@ SECONDS_MAX = 0.15
 
 def confirmed_until_killed(folder: Path, rng: random.Random) -> list[tuple[int, int, int]]:
     """Partition, offset and number of everything that one run confirmed before it was killed."""
-    command = [sys.executable, str(CHILD), str(folder), "1000000", "5"]
+    command = [sys.executable, str(CHILD), str(folder), "1000000", "5", rng.choice("18")]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
         first = child.stdout.readline()

@@ -10,6 +10,7 @@ import pytest
 
 from headwater.errors import ForeignFile, LogCorrupt, NewerFormat, PartitionReadOnly
 from headwater.log.partition import Partition, PartitionState
+from headwater.log.reader import Reader
 from headwater.log.segment import encode_segment_header, read_segment_header, segment_path
 from tests.log_material import DATA, Answers, Machine, append, publish, read_all, read_records
 from tests.simulation.faulty_files import FaultyFiles
@@ -264,3 +265,32 @@ def test_a_lone_segment_that_is_cut_to_nothing_is_not_forgotten(machine: Machine
     assert machine.log().state is PartitionState.DAMAGED
     assert machine.log().committed_offset == 4
     assert DATA in path.parents
+
+
+def test_damaged_state_is_reported_and_the_logs_are_served_all_the_same(machine: Machine) -> None:
+    filled(machine, 3)
+    for number in range(3):
+        machine.store.state.put(b"key", b"%d" % number, lambda error: None)
+        machine.store.flush()
+    (path,) = [segment.path for segment in machine.store.state.partition.segments]
+    machine.store.close()
+    place = machine.files.read_file(path).index(b"key\x011") + 4
+    put(machine.files, path, b"9", place)
+    machine.open()
+    assert machine.store.state.get(b"key") == b"0"
+    assert [line for line in machine.store.damaged if "$state" in line]
+    with pytest.raises(PartitionReadOnly):
+        machine.store.state.put(b"key", b"3", lambda error: None)
+    assert len(read_records(machine.log())) == 3
+
+
+def test_a_verifying_reader_serves_what_lies_before_damage_in_the_same_stretch(machine: Machine) -> None:
+    partition = filled(machine, 4)
+    damaged = positions_of(machine, partition)[3] + 60
+    put(machine.files, partition.segments[0].path, b"!", damaged)
+    with Reader(partition, 0, verify=True) as reader:
+        run = reader.read()
+        assert run is not None
+        assert sum(chunk.records for chunk in run.chunks) == 2
+        with pytest.raises(LogCorrupt):
+            reader.read()

@@ -70,6 +70,15 @@ def test_segments_go_whose_youngest_event_is_too_old(machine: Machine) -> None:
     assert partition.first_offset == 6
 
 
+def test_an_event_of_just_the_age_stays(machine: Machine) -> None:
+    partition = filled(machine, max_age_ms=6 * MINUTE_MS)
+    enforce(machine)
+    assert partition.first_offset == 4
+    machine.clock.now_ms += 1
+    enforce(machine)
+    assert partition.first_offset == 6
+
+
 def test_age_takes_the_last_events_too_while_nobody_writes(machine: Machine) -> None:
     partition = filled(machine, max_age_ms=5 * MINUTE_MS)
     machine.clock.now_ms += 5 * MINUTE_MS

@@ -49,46 +49,54 @@ def path_of(arguments: str) -> str:
     return found.group(1) if found else ""
 
 
-def check_confirms(trace: Trace) -> tuple[int, int]:
-    """Hold every confirm to what was synced before it; gives the number of confirms and of segments made."""
+def check_confirms(trace: Trace, suffix: str = ".segment") -> tuple[int, int]:
+    """Hold every confirm to what was synced before it; gives the number of confirms and of files made."""
     written, made = set[str](), set[str]()
-    confirms = segments = 0
+    confirms = made_count = 0
     for when, call, arguments in trace.events():
         path = path_of(arguments)
-        if call in ("pwritev", "pwrite64", "pwritev2") and path.endswith((".segment", ".journal")):
+        if call in ("pwritev", "pwrite64", "pwritev2") and path.endswith(suffix):
             written.add(path)  # from its beginning on: a sync under way does not cover it
         elif call in ("fdatasync", "fsync") and when == "end":
             written.discard(path)
             made = {name for name in made if str(Path(name).parent) != path}
-        elif call == "openat" and when == "end" and "O_CREAT" in arguments and ".segment" in arguments:
-            made.add(arguments.split('"')[1])
-            segments += 1
+        elif call == "openat" and when == "end" and "O_CREAT" in arguments:
+            name = arguments.split('"')[1]
+            if name.endswith((".segment", ".journal")):
+                made.add(name)
+            made_count += name.endswith(suffix)
         elif call == "write" and when == "begin" and '"confirmed ' in arguments:
             partition = arguments.partition('"confirmed ')[2].split()[0]
             early = {name for name in written if Path(name).parent.name in (partition, "journal")}
             assert not early, f"a confirm left before the sync of {early}"
-            nameless = {name for name in made if Path(name).parent.name == partition}
+            nameless = {name for name in made if Path(name).parent.name in (partition, "journal")}
             assert not nameless, f"a confirm left before the sync of the folder of {nameless}"
             confirms += 1
-    return confirms, segments
+    return confirms, made_count
 
 
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed (apt-get install strace)")
-def test_no_confirm_leaves_before_its_file_and_its_folder_are_synced(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("direct_files_max", "suffix"), [(8, ".segment"), (1, ".journal")])
+def test_no_confirm_leaves_before_its_file_and_its_folder_are_synced(
+    tmp_path: Path, direct_files_max: int, suffix: str
+) -> None:
     output = tmp_path / "trace"
     calls = "trace=openat,write,pwrite64,pwritev,pwritev2,fdatasync,fsync"
     folder = tmp_path / "data"
     folder.mkdir()
     command = ["strace", "-f", "-y", "-s", "24", "-e", calls, "-o", str(output), sys.executable, str(CHILD)]
     finished = subprocess.run(
-        [*command, str(folder), str(COUNT), "1"], capture_output=True, timeout=120, check=False
+        [*command, str(folder), str(COUNT), "1", str(direct_files_max)],
+        capture_output=True,
+        timeout=120,
+        check=False,
     )
     if b"ptrace" in finished.stderr and finished.returncode:
         pytest.skip("strace may not trace processes here")
     assert finished.returncode == 0, finished.stderr.decode()
-    confirms, segments = check_confirms(Trace(output.read_text()))
+    confirms, made = check_confirms(Trace(output.read_text()), suffix)
     assert confirms == finished.stdout.count(b"confirmed") == 2 * COUNT
-    assert segments > 2
+    assert made > 2 if suffix == ".segment" else made >= 1
 
 
 def test_the_check_itself_sees_a_confirm_that_came_too_early() -> None:

@@ -14,6 +14,7 @@ header, 20                           record, 44 and the bytes
 from __future__ import annotations
 
 import errno
+import re
 import secrets
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -48,6 +49,8 @@ JOURNAL_HEADER_BYTES = 20
 RECORD_HEADER_BYTES = 44
 
 _MAGIC = b"HDWTRJNL"
+_RECORD_START = re.compile(rb"(?=[\s\S]{4}\x00{4}[\s\S]{28}\x00{3})")
+_NOT_ZERO = re.compile(rb"[^\x00]")
 _HEADER = struct.Struct(">8sHHI")
 _CRC = struct.Struct(">I")
 _RECORD = struct.Struct(">QIIQQQ")
@@ -302,6 +305,14 @@ def _record_at(data: bytes, position: int, salt: int) -> JournalRecord | None:
 def _records_behind(data: bytes, position: int, salt: int) -> Iterator[JournalRecord]:
     """Valid records behind damage, found by trying every position whose fields could be those of one."""
     while position + RECORD_HEADER_BYTES <= len(data):
+        written = _NOT_ZERO.search(data, position)
+        if written is None:
+            return
+        # Pages that were lost are zeros, in which nothing begins; elsewhere numbers of 8 bytes begin with zeros.
+        plausible = _RECORD_START.search(data, max(position, written.start() - RECORD_HEADER_BYTES))
+        if plausible is None:
+            return
+        position = plausible.start()
         synced = int.from_bytes(data[position + 36 : position + 44], "big")
         record = _record_at(data, position, salt) if synced <= position else None
         if record is None:

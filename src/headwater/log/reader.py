@@ -165,7 +165,7 @@ class Reader:
                 self._need_more(view, size, damaged, wait)
                 continue
             if self._verify:
-                self._check(view, count)
+                count, consumed, offset = self._check(view, count, consumed, offset)
             self._position += consumed
             self._chunk_offset = offset
             if offset > self.offset:
@@ -205,14 +205,18 @@ class Reader:
             raise self._damage(self._segment, self._position, "a chunk reaches beyond the end of its segment")
         self._buffer = bytearray(total)
 
-    def _check(self, view: memoryview, count: int) -> None:
+    def _check(self, view: memoryview, count: int, consumed: int, offset: int) -> tuple[int, int, int]:
+        """The same for the chunks whose data is right; raises at the first one if it is not."""
         assert self._segment is not None
-        for at in range(0, SCAN_FIELDS * count, SCAN_FIELDS):
-            start = self._fields[at]
+        for number in range(count):
+            start = self._fields[SCAN_FIELDS * number]
             try:
                 check_data(view, start, read_header(view, start))
             except MalformedChunk as error:
-                raise self._damage(self._segment, self._position + start, error.reason) from error
+                if number:
+                    return number, start, self._fields[SCAN_FIELDS * number + 5]
+                raise self._damage(self._segment, self._position, error.reason) from error
+        return count, consumed, offset
 
     def _damage(self, segment: Segment, position: int, reason: str) -> LogCorrupt:
         error = LogCorrupt(segment.path, position, reason)

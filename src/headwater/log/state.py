@@ -7,11 +7,12 @@ record, the data of one entry
 
 from __future__ import annotations
 
+import contextlib
 import struct
 from collections.abc import Iterator
 
 from headwater.encoding._kernel import entry_spans
-from headwater.errors import EntryTooLarge, MalformedChunk, StorageError
+from headwater.errors import EntryTooLarge, LogCorrupt, MalformedChunk, StorageError
 from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
 from headwater.log.reader import Reader
@@ -39,14 +40,18 @@ class StateStore:
         self._compacting = False
 
     def load(self) -> None:
-        """Read all records from disk."""
-        with Reader(self.partition, self.partition.first_offset) as reader:
+        """Read all records from disk, up to damage if there is any: then nothing can be changed."""
+        with contextlib.suppress(LogCorrupt):
+            self._read_records()
+        self._values = dict(self._durable)
+
+    def _read_records(self) -> None:
+        with Reader(self.partition, self.partition.first_offset, verify=True) as reader:
             while (run := reader.read()) is not None:
                 for chunk in run.chunks:
                     spans = entry_spans(run.buffer, chunk.data_start, chunk.data_end, chunk.entries)
                     for position, length, _, _ in spans:
                         self._is_durable(*decode_record(bytes(run.buffer[position : position + length])))
-        self._values = dict(self._durable)
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key as it was put last, durable or not yet."""

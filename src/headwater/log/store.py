@@ -295,6 +295,8 @@ class Store:
         (state,) = self._open_partitions(STATE_LOG_ID, ["$state"], _STATE_SETTINGS)
         self.state = StateStore(state)
         self.state.load()
+        if state.error is not None and not self.damaged:
+            self.damaged.append(f"$state: {state.error}")
         for definition in self._folder.definitions():
             self._add_log(definition)
         self.staging.open()
