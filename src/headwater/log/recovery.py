@@ -80,6 +80,8 @@ def recover_partition(files: Files, folder: Path, tracking: Tracking) -> Recover
     """Bring a partition's folder into order and tell what it holds."""
     found = Recovered(tracking)
     offsets = _segment_offsets(files, folder, found)
+    if not offsets and files.exists(folder):
+        files.sync_folder(folder)  # what is shown as empty stays so: a removal may be in memory alone
     while offsets:
         path = segment_path(folder, offsets[-1])
         fd = files.open(path, write=True)
