@@ -16,6 +16,7 @@ import msgspec
 
 __all__ = [
     "BareWriter",
+    "BareWrites",
     "cached_share",
     "drop_cached",
     "filesystem_of",

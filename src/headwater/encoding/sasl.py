@@ -89,6 +89,7 @@ class PlainClient:
     is_complete = True
 
     def __init__(self, user: str, password: str) -> None:
+        user, password = prepare(user, stored=False), prepare(password, stored=False)
         self._message = f"\0{user}\0{password}".encode()
 
     def step(self, challenge: bytes | None = None) -> Response | Failure:
