@@ -112,6 +112,7 @@ def random_store_settings(rng: Random) -> StoreSettings:
         journal_bytes_max=rng.choice((1024, 4096, 65536)),
         tail_bytes_max=rng.choice((1, 2048, 65536)),
         open_files_max=rng.choice((1, 4, 64)),
+        state_compact_bytes=rng.choice((256, 2048, 65536)),
     )
 
 

@@ -42,7 +42,8 @@ def commit_upload(world: World) -> None:
     """Commit an upload; or ask for one again that is under way, or done. Batches of a query rise."""
     query = world.rng.choice(_QUERIES)
     known = [commit for commit in world.finished + world.staged if commit.query == query]
-    last = max((commit.batch for commit in known if commit.asked), default=0)
+    # The last batch counts though its logs were deleted since, and with them what is known of it here.
+    last = world.last_batches.get(query, 0)
     known = [commit for commit in known if commit.batch >= last]
     if not known:
         return
@@ -58,6 +59,8 @@ def commit_upload(world: World) -> None:
     except HeadwaterError as error:
         world.note(f"   refused: {error}")
         commit.asked = asked
+    else:
+        world.last_batches[query] = commit.batch
 
 
 def _upload_block(world: World, attempt: str, model: PartitionModel) -> list[Entry]:

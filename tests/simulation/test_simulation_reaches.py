@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.log import commit, journal, partition, recovery, retention, scheduler, staged_commit
+from headwater.log import commit, journal, partition, recovery, retention, scheduler, staged_commit, state
 from tests.simulation import world
 from tests.simulation.schedule import run_schedule
 
@@ -33,6 +33,7 @@ PLACES: list[tuple[object, str]] = [
     (retention.TreeRemoval, "run"),
     (scheduler.CommitScheduler, "_checkpointed"),
     (staged_commit.StagedCommits, "_finish"),
+    (state.StateStore, "_compact"),
     (world.World, "_check_damaged"),
 ]
 

@@ -70,6 +70,8 @@ class World:
     deleted: set[str] = field(default_factory=set)
     state: dict[bytes, Values] = field(default_factory=dict)
     staged: list[StagedCommit] = field(default_factory=list)
+    last_batches: dict[str, int] = field(default_factory=dict)
+    """The last batch that each query was asked to commit."""
     finished: list[StagedCommit] = field(default_factory=list)
     followers: list[Follower] = field(default_factory=list)
     folders: dict[str, Path] = field(default_factory=dict)

@@ -14,7 +14,7 @@ from tests.log_material import Answers, Machine, append
 
 @pytest.fixture
 def machine() -> Machine:
-    return Machine()
+    return Machine(state_compact_bytes=8000)
 
 
 @pytest.mark.parametrize("value", [None, b"", b"v", bytes(70_000)])
@@ -86,7 +86,7 @@ def test_a_value_that_no_entry_takes_is_refused_and_changes_nothing(machine: Mac
 
 def small(machine: Machine) -> tuple[StateStore, Partition]:
     partition = machine.log("small", segment_bytes=1024)
-    return StateStore(partition, compact_bytes_min=8000), partition
+    return StateStore(partition), partition
 
 
 def test_what_was_overwritten_goes_when_the_log_has_grown(machine: Machine) -> None:
@@ -121,7 +121,7 @@ def test_changes_during_a_compaction_are_not_lost(machine: Machine) -> None:
 
 
 def test_compaction_waits_when_there_is_no_room() -> None:
-    machine = Machine(uncommitted_bytes_max=3000)
+    machine = Machine(uncommitted_bytes_max=3000, state_compact_bytes=8000)
     state, partition = small(machine)
     answers = Answers()
     while partition.size_bytes < 7900:

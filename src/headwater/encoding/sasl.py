@@ -1,4 +1,4 @@
-"""RFC 4422: what a step of a SASL exchange can answer; RFC 4616: PLAIN; RFC 4422 appendix A: EXTERNAL; RFC 4505: ANONYMOUS."""
+"""SASL, RFC 4422: what a step can answer; PLAIN (RFC 4616), EXTERNAL (RFC 4422 appendix A), ANONYMOUS (RFC 4505)."""
 
 from __future__ import annotations
 
@@ -94,7 +94,11 @@ class PlainClient:
 
     def step(self, challenge: bytes | None = None) -> Response | Failure:
         """The message; the server may ask for it by an empty challenge, and for nothing else."""
-        return Failure("the server challenges PLAIN", FailureKind.MALFORMED) if challenge else Response(self._message)
+        return (
+            Failure("the server challenges PLAIN", FailureKind.MALFORMED)
+            if challenge
+            else Response(self._message)
+        )
 
     def __repr__(self) -> str:
         return "PlainClient()"
@@ -107,7 +111,9 @@ class ExternalClient:
 
     def step(self, challenge: bytes | None = None) -> Response | Failure:
         """An empty message: the client asks to act as the user of its certificate."""
-        return Failure("the server challenges EXTERNAL", FailureKind.MALFORMED) if challenge else Response(b"")
+        return (
+            Failure("the server challenges EXTERNAL", FailureKind.MALFORMED) if challenge else Response(b"")
+        )
 
 
 def parse_plain(data: bytes) -> Password | Failure:

@@ -150,7 +150,9 @@ class ScramServer:
         proof = _from_base64(proof_text)
         if not _is_proof(self._verifier, proof, signed):
             raise _Refused(f"wrong user or password for {self._user!r}", _Error.INVALID_PROOF)
-        return Authenticated(self._user, b"v=" + _to_base64(_hmac(self._verifier.server_key, signed)).encode())
+        return Authenticated(
+            self._user, b"v=" + _to_base64(_hmac(self._verifier.server_key, signed)).encode()
+        )
 
 
 class ScramClient:
@@ -168,8 +170,10 @@ class ScramClient:
         """Answer the server; the first call takes nothing, or the empty challenge of a server that waits."""
         if not self._is_begun:
             self._is_begun = True
-            return Failure("the server speaks first", FailureKind.MALFORMED) if challenge else Response(
-                f"n,,{self._bare}".encode()
+            return (
+                Failure("the server speaks first", FailureKind.MALFORMED)
+                if challenge
+                else Response(f"n,,{self._bare}".encode())
             )
         try:
             return Response(self._step(_text_of(challenge or b"")))

@@ -81,6 +81,8 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Data files held open between uses."""
     journal_bytes_max: int = 64 * MIB
     """A longer journal is closed, its segments are synced, and it is removed."""
+    state_compact_bytes: int = 4 * MIB
+    """`$state` is written anew when it is longer than this, and four times as long as what it holds."""
     tracking_entries_max: int = 65_535
     """Publisher references, and stored offsets, that a partition remembers; the longest unused go first."""
     tracking_expiry_ms: int = 30 * 24 * 3600 * 1000

@@ -21,7 +21,7 @@ __all__ = ["KEY_BYTES_MAX", "StateStore", "decode_record", "encode_record"]
 
 KEY_BYTES_MAX = 1024
 
-_COMPACT_BYTES_MIN = 4 << 20
+_NO_KEY = b"\0"
 _COMPACT_RATIO = 4
 _COMPACT_STEP_BYTES = 256 << 10
 _LENGTH = struct.Struct(">I")
@@ -31,9 +31,8 @@ _KEY_LENGTH = struct.Struct(">H")
 class StateStore:
     """A map from keys to values, in memory and on disk; a change is durable when its `on_done` is called."""
 
-    def __init__(self, partition: Partition, compact_bytes_min: int = _COMPACT_BYTES_MIN) -> None:
+    def __init__(self, partition: Partition) -> None:
         self.partition = partition
-        self._compact_bytes_min = compact_bytes_min
         self._values: dict[bytes, bytes] = {}
         self._durable: dict[bytes, bytes] = {}
         self._durable_bytes = 0
@@ -94,7 +93,7 @@ class StateStore:
 
     def _compact_if_due(self) -> None:
         """Write all that lives anew behind a roll, then let the segments before it go."""
-        due = max(self._compact_bytes_min, _COMPACT_RATIO * self._durable_bytes)
+        due = max(self.partition.owner.settings.state_compact_bytes, _COMPACT_RATIO * self._durable_bytes)
         if self._compacting or self.partition.size_bytes < due:
             return
         self._compacting = True
@@ -120,9 +119,8 @@ class StateStore:
             if key in self._values:
                 entries += _entry(key, self._values[key])
                 count += 1
-        if not count:
-            done(None)
-            return
+        if not count:  # nothing lives: a record that changes nothing still tells when the roll is durable
+            entries, count = bytearray(_entry(_NO_KEY, None)), 1
         try:
             self.partition.append(entries, count, count, done)
         except StorageError:

@@ -90,7 +90,9 @@ class CatalogueFull(CallerError):
 
     def __init__(self, kind: str, count_max: int) -> None:
         self.kind, self.count_max = kind, count_max
-        super().__init__(f"there are {count_max} entries of kind {kind} already; delete some that nobody needs")
+        super().__init__(
+            f"there are {count_max} entries of kind {kind} already; delete some that nobody needs"
+        )
 
 
 class CatalogueBusy(StorageError):

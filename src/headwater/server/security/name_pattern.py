@@ -32,7 +32,8 @@ _TOKEN = re.compile(
     | (?P<bar>    \| )
     | (?P<anchor> [\^$] )
     | (?P<repeat> (?: [*+?] | \{ (?:\d{1,4},?\d{0,4} | ,\d{1,4}) \} ) \?? (?!\+) )
-    | (?P<chars>  \\[dDsSwW] | \\[^0-9A-Za-z] | \[ \^? (?: \\[dDsSwW] | \\[^0-9A-Za-z] | [^\\\[\]] )+ \] | [^\\\[\](){}|*+?^$] )
+    | (?P<chars>  \\[dDsSwW] | \\[^0-9A-Za-z] | [^\\\[\](){}|*+?^$]
+                | \[ \^? (?: \\[dDsSwW] | \\[^0-9A-Za-z] | [^\\\[\]] )+ \] )
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -243,9 +244,10 @@ class _Parser:
         return _Repeat(item, low, high, self._sized(item.size * copies))
 
     def _sized(self, size: int) -> int:
+        # What takes no character counts too: it would be built as often as it is repeated.
         if size > POSITIONS_MAX:
             raise self._refused(f"written out it is longer than {POSITIONS_MAX} characters")
-        return size
+        return max(size, 1)
 
     def _check_outermost(self) -> None:
         if self._depth:

@@ -1,0 +1,1 @@
+"""The RabbitMQ Streams protocol without I/O: commands, their layouts, and the two ends of a connection."""
