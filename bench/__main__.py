@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import json
 import os
@@ -50,7 +51,8 @@ def main() -> int:
             say(f"{name} failed")
             failed = 1
     if not was_there:
-        data.rmdir()
+        with contextlib.suppress(OSError):  # another run may be using it
+            data.rmdir()
     if options.json:
         print(json.dumps({"machine": _machine(kind), "figures": msgspec.to_builtins(figures)}, indent=2))
     else:

@@ -294,3 +294,14 @@ def test_a_verifying_reader_serves_what_lies_before_damage_in_the_same_stretch(m
         assert sum(chunk.records for chunk in run.chunks) == 2
         with pytest.raises(LogCorrupt):
             reader.read()
+
+
+def test_recovery_after_recovery_reads_no_more_than_the_first(machine: Machine) -> None:
+    filled(machine, 200, snapshot_interval_bytes=2048)
+    counts = []
+    for _ in range(4):
+        machine.crash()
+        counts.append(machine.log().segments[-1].index.written)
+        assert len(read_records(machine.log())) == 200
+    assert counts[0] > 0
+    assert counts == [counts[0]] * 4

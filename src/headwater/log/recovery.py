@@ -292,6 +292,7 @@ class _NewestSegment:
         """Read it from the last snapshot on, and tell tail from corruption."""
         segment, found = self._segment, self._found
         position, offset = self._start(scan)
+        known_position = position if segment.index.written else 0
         reason = None
         while position < segment.size:
             try:
@@ -304,7 +305,8 @@ class _NewestSegment:
                 reason = error.reason
                 break
             found.take(chunk)
-            segment.index.append(chunk.index_entry())
+            if position != known_position:
+                segment.index.append(chunk.index_entry())
             self._synced = max(self._synced, chunk.trailer.synced_position)
             position, offset = chunk.end, chunk.end_offset
         if reason is not None:
@@ -320,7 +322,8 @@ class _NewestSegment:
         """Position and offset to read from: the last valid snapshot that the index names, else the first chunk."""
         segment = self._segment
         number = self._last_snapshot(scan) if is_ordered(self._entries) else 0
-        kept = self._entries[: number * INDEX_ENTRY_BYTES]
+        # The snapshot's own entry stays: it was checked, and the next recovery must find it, too.
+        kept = self._entries[: (number + 1) * INDEX_ENTRY_BYTES] if number else b""
         segment.index.trust(kept)
         if self._entries or self._footer is not None:
             # What stands behind these entries must not come up again as if it belonged to them.

@@ -73,20 +73,21 @@ class CommitScheduler:
         ready = [
             partition for partition in self._dirty if partition.in_flight is None and not partition.blocked
         ]
-        alone = [partition for partition in ready if partition.settings.durability == "memory"]
-        synced = [partition for partition in ready if partition.settings.durability == "disk"]
-        if len(synced) + self._direct <= self._settings.direct_files_max:
-            alone += synced
-            synced = []
+        synced = sum(partition.settings.durability == "disk" for partition in ready)
+        crowded = synced + self._direct > self._settings.direct_files_max
+        alone: list[Partition] = []
+        journalled: list[Partition] = []
+        for partition in ready:
+            (journalled if crowded and self._suits_journal(partition) else alone).append(partition)
         # A partition whose commit is in flight marks itself again when it is back.
-        self._dirty = {} if self._round is None else dict.fromkeys(synced)
+        self._dirty = {} if self._round is None else dict.fromkeys(journalled)
         for partition in alone:
             commit = self._begin(partition)
             if commit is not None:
                 self._direct += 1
                 self.submit(commit)
-        if synced and self._round is None:
-            self._begin_round(synced)
+        if journalled and self._round is None:
+            self._begin_round(journalled)
 
     def collect(self) -> bool:
         """Apply jobs that are done; whether there were any."""
@@ -121,6 +122,12 @@ class CommitScheduler:
         if commit is not None:
             self._direct += 1
             self.submit(commit)
+
+    def _suits_journal(self, partition: Partition) -> bool:
+        return (
+            partition.settings.durability == "disk"
+            and partition.intake.byte_count < self._settings.direct_bytes_min
+        )
 
     def _begin(self, partition: Partition, *, snapshot: bool = False) -> Commit | None:
         try:

@@ -68,7 +68,9 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     background_threads: int = 2
     """What no commit should wait for: removing files, and reading cold pages."""
     direct_files_max: int = 8
-    """With more dirty partitions than this a commit goes through the journal."""
+    """With more dirty partitions than this, those with little to write go through the journal."""
+    direct_bytes_min: int = 64 * KIB
+    """A commit of this much is synced by itself, however many there are: the journal would write its bytes twice."""
     uncommitted_bytes_max: int = 64 * MIB
     """Gathered and not yet on disk, in all; beyond it producers are made to wait."""
     partition_uncommitted_bytes_max: int = 16 * MIB
