@@ -169,7 +169,7 @@ def chunks_on_disk(store: Store, partition: Partition, kind: ChunkType | None = 
 
 def pinned_bytes(partition: Partition) -> int:
     """What the tail of a partition really holds in memory."""
-    return sum(memoryview(chunk.deliver.obj).nbytes for chunk in partition.tail)
+    return sum(memoryview(chunk.whole.obj).nbytes for chunk in partition.tail)
 
 
 def tree_hash(folder: Path) -> str:

@@ -47,10 +47,16 @@ def test_chunks_lie_one_behind_the_other_and_say_what_was_durable_before() -> No
         assert (trailer.synced_position, trailer.timestamp_ms_max) == (400, 2000)
         assert (header.first_offset, header.records) == (chunk.first_offset, chunk.records)
         assert trailer.offsets == chunk.offsets
-        assert bytes(chunk.deliver) == data[chunk.position - 500 :][: 48 + header.data_bytes]
+        assert (
+            bytes(chunk.whole[: chunk.deliver_bytes])
+            == data[chunk.position - 500 :][: 48 + header.data_bytes]
+        )
         assert chunk.total_bytes == header.total_bytes
     assert kinds == [ChunkType.SNAPSHOT, ChunkType.USER, ChunkType.DELTA]
-    assert decode_snapshot(writer.chunks[0].deliver[48:]) == ({b"p": (1, 2)}, {b"o": (3, 4)})
+    assert decode_snapshot(writer.chunks[0].whole[48 : writer.chunks[0].deliver_bytes]) == (
+        {b"p": (1, 2)},
+        {b"o": (3, 4)},
+    )
 
 
 def test_a_chunk_with_filter_values_gets_a_bloom_filter_of_the_size_that_was_set() -> None:
@@ -72,4 +78,4 @@ def test_what_the_tail_may_keep_is_no_larger_than_the_chunk() -> None:
     writer = ChunkWriter(1, 1, 1, 16)
     writer.continue_segment(64, 0, 0)
     writer.add_gathered(gathering_of(b"a"), {})
-    assert memoryview(writer.chunks[0].deliver.obj).nbytes == writer.chunks[0].total_bytes
+    assert memoryview(writer.chunks[0].whole.obj).nbytes == writer.chunks[0].total_bytes

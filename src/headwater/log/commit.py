@@ -35,18 +35,23 @@ class SealedChunk(msgspec.Struct, frozen=True):
     records: int
     position: int
     timestamp_ms_max: int
-    total_bytes: int
-    """Header, data and trailer: what it holds in memory."""
-    deliver: memoryview
-    """Header and data: what consumers at the tail get."""
+    deliver_bytes: int
+    """Header and data: what consumers get."""
+    whole: memoryview
+    """Header, data and trailer, as they are written."""
     publishers: Mapping[bytes, int]
     offsets: Mapping[bytes, int]
     waiting: Sequence[OnDone]
 
     @property
+    def total_bytes(self) -> int:
+        """What it holds in memory."""
+        return len(self.whole)
+
+    @property
     def data_bytes(self) -> int:
         """Bytes of its entries."""
-        return len(self.deliver) - CHUNK_HEADER_BYTES
+        return self.deliver_bytes - CHUNK_HEADER_BYTES
 
 
 class Commit:

@@ -18,7 +18,7 @@ from headwater.log.partition import Partition, PartitionState
 from headwater.log.read_ahead import ReadAhead
 from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
 
-__all__ = ["ChunkView", "Reader", "Run", "find_timestamp", "locate"]
+__all__ = ["ChunkView", "Reader", "Run", "find_timestamp", "last_chunk_offset", "locate"]
 
 READ_BYTES = 256 * 1024
 _CHUNKS_MAX = 1024
@@ -79,13 +79,22 @@ class Reader:
     """
 
     def __init__(
-        self, partition: Partition, offset: int, *, buffer: bytearray | None = None, verify: bool = False
+        self,
+        partition: Partition,
+        offset: int,
+        *,
+        buffer: bytearray | None = None,
+        verify: bool = False,
+        keeps_runs: bool = False,
     ) -> None:
+        """With `keeps_runs` every run has a buffer of its own, for those who hand it on."""
         self._partition = partition
         self._buffer = bytearray(READ_BYTES) if buffer is None else buffer
         self._fields = array("q", bytes(8 * SCAN_FIELDS * _CHUNKS_MAX))
         self._verify = verify
+        self._keeps_runs = keeps_runs
         self._segment: Segment | None = None
+        self._handed_out = False
         self._fd = -1
         self._position = 0
         self._chunk_offset = 0
@@ -146,10 +155,11 @@ class Reader:
         self.close()
         number = bisect_right(tail, self.offset, key=lambda chunk: chunk.first_offset) - 1
         chunk = tail[number]
-        size = len(chunk.deliver)
-        fields = array("q", (0, size, size, chunk.type, chunk.records, chunk.first_offset))
+        fields = array(
+            "q", (0, chunk.deliver_bytes, chunk.total_bytes, chunk.type, chunk.records, chunk.first_offset)
+        )
         self.offset = chunk.first_offset + chunk.records
-        return Run(chunk.deliver, fields, 1)
+        return Run(chunk.whole, fields, 1)
 
     def _read_disk(self, wait: bool) -> Run:
         """Read until there is a user chunk, which there is, as the offset is committed."""
@@ -158,6 +168,8 @@ class Reader:
             if self._position >= segment.size:
                 self._open_next(segment)
                 continue
+            if self._keeps_runs and self._handed_out:
+                self._buffer, self._handed_out = bytearray(len(self._buffer)), False
             view = memoryview(self._buffer)[: segment.size - self._position]
             size = self._partition.owner.files.read_into(self._fd, view, self._position, wait=wait)
             count, consumed, offset, damaged = scan_chunks(view, 0, size, self._chunk_offset, self._fields)
@@ -170,6 +182,7 @@ class Reader:
             self._chunk_offset = offset
             if offset > self.offset:
                 self.offset = offset
+                self._handed_out = True
                 return Run(view, self._fields, count)
 
     def _open(self) -> Segment:
@@ -236,6 +249,19 @@ def locate(partition: Partition, offset: int) -> tuple[Segment, int, int]:
         return segment, SEGMENT_HEADER_BYTES, segment.first_offset
     entry = entry_at(entries, found)
     return segment, entry.position, entry.first_offset
+
+
+def last_chunk_offset(partition: Partition) -> int | None:
+    """The first offset of the last chunk with events; None if there is none."""
+    if partition.tail:
+        return partition.tail[-1].first_offset
+    for segment in reversed(partition.segments):
+        entries = partition.owner.indexes.entries(segment)
+        for number in reversed(range(len(entries) // INDEX_ENTRY_BYTES)):
+            entry = entry_at(entries, number)
+            if entry.type == ChunkType.USER:
+                return entry.first_offset
+    return None
 
 
 def find_timestamp(partition: Partition, timestamp_ms: int) -> int:

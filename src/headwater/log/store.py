@@ -78,6 +78,7 @@ class Store:
         self._scheduler = CommitScheduler(
             files, self.segment_syncs, self._folder.journal, committer, settings, clock
         )
+        self._streams: dict[tuple[str, str], Partition] = {}
         self._dispatch_due = False
         self._waiting_for_room: list[Callable[[], None]] = []
         self._partitions: dict[PartitionId, Partition] = {}
@@ -146,6 +147,10 @@ class Store:
         except KeyError:
             raise UnknownLog(name) from None
 
+    def stream(self, name: str, vhost: str = "/") -> Partition | None:
+        """The partition of this name: that of a stream, or one of a super stream."""
+        return self._streams.get((vhost, name))
+
     @property
     def partition_count(self) -> int:
         """Partitions of all logs."""
@@ -192,6 +197,7 @@ class Store:
         del self.logs[vhost, name]
         for partition in log.partitions:
             del self._partitions[partition.id]
+            del self._streams[vhost, partition.name]
             partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
             self._forget(partition.segments)
             self._drop_tail(partition)
@@ -312,6 +318,8 @@ class Store:
         names = [partition.name for partition in definition.partitions]
         log.partitions = self._open_partitions(definition.id, names, definition.settings)
         self.logs[definition.vhost, definition.name] = log
+        for partition in log.partitions:
+            self._streams[definition.vhost, partition.name] = partition
         return log
 
     def _open_partitions(self, log_id: int, names: Sequence[str], settings: LogSettings) -> list[Partition]:
