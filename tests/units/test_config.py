@@ -114,3 +114,20 @@ def test_every_setting_is_described() -> None:
     assert [each.name for each in described if not each.description.endswith(".") or not each.expected] == []
     assert described[2].variable == "HEADWATER_HTTP_PORT"
     assert described[2].flag == "--http-port"
+
+
+def test_a_setting_that_may_be_absent_is_described_and_refused_as_any_other() -> None:
+    described = {each.name: each for each in describe()}
+    assert described["admin_user"].expected == "text that is not empty"
+    assert described["admin_password_file"].expected == "a path"
+    assert load(None, {"HEADWATER_ADMIN_PASSWORD_FILE": "a/b"}, {}).admin_password_file == Path("a/b")
+    for variable in ("HEADWATER_ADMIN_USER", "HEADWATER_ADMIN_PASSWORD_FILE", "HEADWATER_SASL_ANONYMOUS"):
+        with pytest.raises(InvalidSettings, match=variable):
+            load(None, {variable: ""}, {})
+
+
+def test_truth_values_come_as_words_from_the_environment() -> None:
+    settings = load(
+        None, {"HEADWATER_SASL_ANONYMOUS": "false", "HEADWATER_SASL_PLAIN_WITHOUT_TLS": "true"}, {}
+    )
+    assert (settings.sasl_anonymous, settings.sasl_plain_without_tls) == (False, True)

@@ -10,7 +10,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import make_application
-from headwater.server.http.listener import HttpListener, ListenFailed
+from headwater.server.http.listener import HttpListener
+from headwater.server.listening import ListenFailed
 
 
 def ask(health: Health, method: str = "GET", path: str = "/health") -> tuple[int, dict[str, str], Any]:

@@ -10,12 +10,12 @@ import pytest
 from headwater.errors import FolderInUse
 from headwater.log.store import Store
 from headwater.server.config import Settings
-from headwater.server.http.listener import ListenFailed
+from headwater.server.listening import ListenFailed
 from headwater.server.runtime import Server
 
 
 def settings_for(folder: Path, **changes: object) -> Settings:
-    return Settings(data=folder / "data", http_port=0, retention_interval_s=0.01, **changes)  # type: ignore[arg-type]
+    return Settings(data=folder / "data", http_port=0, stream_port=0, retention_interval_s=0.01, **changes)  # type: ignore[arg-type]
 
 
 def test_states_follow_its_life(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -108,7 +109,7 @@ def test_plain_lets_in_who_knows_the_password(mechanisms: Sasl) -> None:
         assert isinstance(answer, Success)
         assert (answer.identity.user, answer.identity.roles, answer.identity.is_loopback) == (
             "ada",
-            {Role.MONITOR},
+            frozenset({Role.MONITOR}),
             False,
         )
 
@@ -129,6 +130,14 @@ def test_a_peer_that_leaves_out_its_first_message_is_asked_for_it(mechanisms: Sa
     assert asked == Challenge(b"")
     assert isinstance(answer, Success)
     assert isinstance(after, Failure)
+
+
+def test_a_peer_that_does_not_wait_for_an_answer_gets_no_second_try(mechanisms: Sasl) -> None:
+    async def hurry() -> list[Answer]:
+        exchange = mechanisms.start("PLAIN", HERE)
+        return list(await asyncio.gather(*map(exchange.step, (b"\0ada\0guess", b"\0ada\0pencil"))))
+
+    assert [type(answer) for answer in asyncio.run(hurry())] == [Failure, Failure]
 
 
 def test_scram_lets_in_who_knows_the_password_and_proves_that_it_does_too(mechanisms: Sasl) -> None:
@@ -241,9 +250,12 @@ def test_a_password_that_changes_while_it_is_checked_does_not_pass(tmp_path: Pat
         add(made, "ada")
 
         async def race() -> object:
+            is_changed = threading.Event()
+            doorman._passwords._thread.submit(is_changed.wait)
             check = asyncio.create_task(doorman.check_password("ada", "pencil", is_loopback=False))
             await asyncio.sleep(0)
             await made.set_password("ada", "crayon")
+            is_changed.set()
             return await check
 
         assert isinstance(asyncio.run(race()), Failure)

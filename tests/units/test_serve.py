@@ -32,6 +32,8 @@ class ServeProcess:
             "serve",
             "--data",
             str(data),
+            "--stream-port",
+            "0",
             "--http-port",
             "0",
         ]

@@ -12,6 +12,7 @@ from headwater import __version__
 from headwater.cli.check import check
 from headwater.cli.demo import demo
 from headwater.cli.serve import serve
+from headwater.cli.user import users
 
 __all__ = ["app", "main"]
 
@@ -66,6 +67,7 @@ def _is_compiled(name: str) -> bool:
 app.command("serve")(serve)
 app.command("check")(check)
 app.command("demo")(demo)
+app.add_typer(users, name="user")
 
 if __name__ == "__main__":
     main()

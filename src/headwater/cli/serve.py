@@ -21,6 +21,10 @@ def serve(
     http_port: Annotated[
         int | None, typer.Option(help="Port for HTTP; 0 takes a free one.", show_default="8080")
     ] = None,
+    stream_port: Annotated[
+        int | None,
+        typer.Option(help="Port for RabbitMQ Stream clients; 0 takes a free one.", show_default="5552"),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings file in TOML, such as headwater.toml.")
     ] = None,
@@ -40,6 +44,7 @@ def serve(
         "data": data,
         "host": host,
         "http_port": http_port,
+        "stream_port": stream_port,
         "log_format": log_format,
         "log_level": log_level,
     }

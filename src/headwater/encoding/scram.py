@@ -47,6 +47,7 @@ ITERATIONS_MAX = 1_000_000
 SALT_BYTES = 16
 _DIGEST = "sha256"
 _DIGEST_BYTES = 32
+_NAME_CHARS_LOGGED_MAX = 64
 _NONCE = re.compile(r"[!-+\--~]+")
 _ITERATIONS = re.compile(r"[1-9][0-9]{0,9}")
 
@@ -149,7 +150,9 @@ class ScramServer:
         signed = f"{self._signed},{without_proof}".encode()
         proof = _from_base64(proof_text)
         if not _is_proof(self._verifier, proof, signed):
-            raise _Refused(f"wrong user or password for {self._user!r}", _Error.INVALID_PROOF)
+            raise _Refused(
+                f"wrong user or password for {self._user[:_NAME_CHARS_LOGGED_MAX]!r}", _Error.INVALID_PROOF
+            )
         return Authenticated(
             self._user, b"v=" + _to_base64(_hmac(self._verifier.server_key, signed)).encode()
         )

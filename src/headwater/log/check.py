@@ -96,7 +96,16 @@ def _check_names(files: Files, folder: Path, report: CheckReport) -> None:
         read_store_definition(files, folder / "store.json")
     except StorageError as error:
         report.findings.append(_unreadable(folder / "store.json", error))
-    known = {"lock", "store.json", "store.json.new", "journal", "logs", "staging"}
+    known = {
+        "catalogue.db",
+        "catalogue.db-journal",
+        "lock",
+        "store.json",
+        "store.json.new",
+        "journal",
+        "logs",
+        "staging",
+    }
     report.findings += [_foreign(folder / name) for name in files.names(folder) if name not in known]
 
 

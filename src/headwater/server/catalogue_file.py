@@ -37,6 +37,7 @@ from headwater.errors import (
 from headwater.server.security.errors import (
     CatalogueCorrupt,
     CatalogueFull,
+    InvalidPattern,
     UnknownUser,
     UnknownVhost,
     UserExists,
@@ -58,7 +59,7 @@ FILE_NAME = "catalogue.db"
 APPLICATION_ID = 0x48445743
 USERS_MAX = 10_000
 VHOSTS_MAX = 1_000
-_LOCK_TIMEOUT_S = 5
+LOCK_TIMEOUT_S = 5
 _SECRET_BYTES = 32
 
 FirstUser = Callable[[], tuple[NewUser, Verifier] | None]
@@ -108,7 +109,7 @@ class CatalogueFile:
         with _our_errors(path):
             _make_private(path)
             connection = sqlite3.connect(
-                path, timeout=_LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
+                path, timeout=LOCK_TIMEOUT_S, isolation_level=None, check_same_thread=False
             )
             file = cls(path, connection)
             try:
@@ -146,7 +147,19 @@ class CatalogueFile:
 
     def add_user(self, user: NewUser, verifier: Verifier) -> None:
         """Make a user with its permissions."""
-        self._insert_user(user, verifier)
+        check_user_name(user.name)
+        if self._execute("SELECT 1 FROM users WHERE name = ?", user.name).fetchone():
+            raise UserExists(user.name)
+        self._check_room("user", "users", USERS_MAX)
+        inserted = self._execute(
+            "INSERT INTO users (name, roles, salt, iterations, stored_key, server_key) VALUES (?, ?, ?, ?, ?, ?)",
+            user.name,
+            _words(user.roles),
+            *_columns(verifier),
+        )
+        assert inserted.lastrowid is not None, "an insert gives its row"
+        for vhost, permission in user.permissions.items():
+            self._set_permission(inserted.lastrowid, vhost, permission)
 
     def delete_user(self, name: str) -> None:
         """Remove a user and its permissions."""
@@ -179,7 +192,7 @@ class CatalogueFile:
 
     def set_permission(self, name: str, vhost: str, permission: Permission) -> None:
         """Give a user this permission on a vhost in place of the one it has."""
-        self._put_permission(self._user_id(name), vhost, permission)
+        self._set_permission(self._user_id(name), vhost, permission)
 
     def clear_permission(self, name: str, vhost: str) -> None:
         """Take from a user what it may do on a vhost."""
@@ -201,6 +214,7 @@ class CatalogueFile:
             "synchronous = EXTRA",
             "foreign_keys = ON",
             "trusted_schema = OFF",
+            "secure_delete = ON",
         ):
             self._connection.execute(f"PRAGMA {pragma}")
         (found,) = self._execute("PRAGMA quick_check(1)").fetchone()
@@ -222,7 +236,7 @@ class CatalogueFile:
                 self._execute("INSERT INTO vhosts VALUES (?)", DEFAULT_VHOST)
                 self._execute("INSERT INTO secrets VALUES ('names', ?)", secrets.token_bytes(_SECRET_BYTES))
                 if first is not None:
-                    self._insert_user(*first)
+                    self.add_user(*first)
             self._execute(f"PRAGMA application_id = {APPLICATION_ID}")
             self._execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
@@ -238,24 +252,12 @@ class CatalogueFile:
         for name, vhost, *patterns in self._execute(query):
             known = before.get((name, vhost))
             is_same = known is not None and [known.configure, known.write, known.read] == patterns
-            yield (name, vhost), known if known is not None and is_same else Permission(*patterns)
+            try:
+                yield (name, vhost), known if known is not None and is_same else Permission(*patterns)
+            except InvalidPattern as error:
+                raise CatalogueCorrupt(self.path, f"{name!r} on {vhost!r}: {error.reason}") from error
 
-    def _insert_user(self, user: NewUser, verifier: Verifier) -> None:
-        check_user_name(user.name)
-        if self._execute("SELECT 1 FROM users WHERE name = ?", user.name).fetchone():
-            raise UserExists(user.name)
-        self._check_room("user", "users", USERS_MAX)
-        inserted = self._execute(
-            "INSERT INTO users (name, roles, salt, iterations, stored_key, server_key) VALUES (?, ?, ?, ?, ?, ?)",
-            user.name,
-            _words(user.roles),
-            *_columns(verifier),
-        )
-        assert inserted.lastrowid is not None, "an insert gives its row"
-        for vhost, permission in user.permissions.items():
-            self._put_permission(inserted.lastrowid, vhost, permission)
-
-    def _put_permission(self, user_id: int, vhost: str, permission: Permission) -> None:
+    def _set_permission(self, user_id: int, vhost: str, permission: Permission) -> None:
         self._check_vhost(vhost)
         self._execute(
             "INSERT OR REPLACE INTO permissions VALUES (?, ?, ?, ?, ?)",

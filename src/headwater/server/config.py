@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, inspect
 
+from headwater.encoding.scram import ITERATIONS_MAX, ITERATIONS_MIN
 from headwater.errors import InvalidSettings
 
 __all__ = ["SettingDescription", "Settings", "describe", "load"]
@@ -39,6 +40,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     http_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the HTTP door; 0 takes a free one.")
     ] = 8080
+    stream_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the stream door; 0 takes a free one.")
+    ] = 5552
     log_format: Annotated[
         Literal["plain", "json"],
         Meta(description="Form of the lines on standard error: for people, or for programs."),
@@ -56,6 +60,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             ge=0, le=600, description="Seconds that HTTP requests under way may take when the server stops."
         ),
     ] = 5.0
+    admin_user: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(description="Administrator that the first start makes in place of guest."),
+    ] = None
+    admin_password_file: Annotated[
+        Path | None, Meta(description="File with the password of admin_user; read by the first start alone.")
+    ] = None
+    scram_iterations: Annotated[
+        int,
+        Meta(
+            ge=ITERATIONS_MIN,
+            le=ITERATIONS_MAX,
+            description="Rounds that turn a new password into its verifier; clients of SCRAM do as many.",
+        ),
+    ] = 15_000
+    sasl_anonymous: Annotated[
+        bool, Meta(description="Whether peers on this machine may come as guest without a password.")
+    ] = True
+    sasl_plain_without_tls: Annotated[
+        bool, Meta(description="Whether passwords may cross a network unencrypted.")
+    ] = False
+    sasl_failure_delay_s: Annotated[
+        float, Meta(ge=0, le=60, description="Seconds that a peer waits for the answer to a wrong password.")
+    ] = 0.5
+    password_cache_s: Annotated[
+        float,
+        Meta(ge=0, le=86400, description="Seconds for which a right password need not be derived again."),
+    ] = 300.0
+    password_cache_entries_max: Annotated[
+        int,
+        Meta(ge=0, le=1_000_000, description="Users whose right password is remembered; 0 remembers none."),
+    ] = 1000
 
 
 class SettingDescription(msgspec.Struct, frozen=True):
@@ -165,6 +201,8 @@ def _path_from(kind: type[Any], value: object) -> Path:
 
 def _expected(kind: inspect.Type) -> str:
     match kind:
+        case inspect.UnionType(types=(given, inspect.NoneType())):
+            return _expected(given)
         case inspect.BoolType():
             return "true or false"
         case inspect.IntType(ge=low, le=high):

@@ -15,11 +15,19 @@ import uvloop
 from headwater import __version__
 from headwater.errors import HeadwaterError
 from headwater.log.store import Store
+from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import make_application
 from headwater.server.http.listener import HttpListener
 from headwater.server.logging import configure
+from headwater.server.security.access import Access
+from headwater.server.security.authenticator import Authenticator
+from headwater.server.security.passwords import PasswordChecker
+from headwater.server.security.sasl import Sasl
+from headwater.server.security.users import first_user
+from headwater.server.streams.door import Door
+from headwater.server.streams.listener import StreamListener
 
 __all__ = ["Server", "run"]
 
@@ -50,6 +58,9 @@ class Server:
         self._started_at = time.monotonic()
         self._is_stopping = False
         self._store: Store | None = None
+        self._catalogue: Catalogue | None = None
+        self._passwords: PasswordChecker | None = None
+        self._streams: StreamListener | None = None
         self._retention: asyncio.Task[None] | None = None
         self._http = HttpListener(make_application(self.health), settings.http_stop_timeout_s)
 
@@ -84,6 +95,7 @@ class Server:
             logger.warning("%s", notice)
         for damage in self._store.damaged:
             logger.error("damaged: %s; see `headwater check`", damage)
+        await self._open_streams(self._store)
         self._retention = asyncio.create_task(self._keep_retention(self._store))
         for address in await self._http.open(self._settings.host, self._settings.http_port):
             logger.info("listening http %s", address)
@@ -95,9 +107,37 @@ class Server:
             self._retention.cancel()
             await asyncio.wait([self._retention])
         await self._http.close()
+        if self._streams is not None:
+            await self._streams.close()
+        if self._passwords is not None:
+            self._passwords.close()
+        if self._catalogue is not None:
+            self._catalogue.close()
         if self._store is not None:
             self._store.close()
             self._store = None
+
+    async def _open_streams(self, store: Store) -> None:
+        settings = self._settings
+        self._catalogue = catalogue = Catalogue.open(
+            settings.data,
+            iterations=settings.scram_iterations,
+            first_user=lambda: first_user(settings.admin_user, settings.admin_password_file),
+        )
+        self._passwords = passwords = PasswordChecker(
+            remembered_max=settings.password_cache_entries_max, remembered_s=settings.password_cache_s
+        )
+        sasl = Sasl(
+            Authenticator(catalogue, passwords),
+            allows_anonymous=settings.sasl_anonymous,
+            allows_plain_without_tls=settings.sasl_plain_without_tls,
+        )
+        door = Door(store, Access(catalogue), sasl, asyncio.get_running_loop())
+        self._streams = StreamListener(door, settings.sasl_failure_delay_s)
+        for address in await self._streams.open(settings.host, settings.stream_port):
+            logger.info(
+                "listening streams %s advertised %s:%d", address, door.advertised_host, door.advertised_port
+            )
 
     async def _keep_retention(self, store: Store) -> None:
         while True:

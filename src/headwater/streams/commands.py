@@ -6,7 +6,6 @@ Fields stand in wire order under the names of the specification; how each is wri
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
 
 import msgspec
 
@@ -471,8 +470,8 @@ class SaslAuthenticateRequest(Request, frozen=True, gc=False):
     def __repr__(self) -> str:
         return _without_data(self)
 
-    def __rich_repr__(self) -> Iterator[str]:
-        yield _without_data(self)
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return _shown(self)
 
 
 class SaslAuthenticateResponse(Response, frozen=True, gc=False):
@@ -483,8 +482,8 @@ class SaslAuthenticateResponse(Response, frozen=True, gc=False):
     def __repr__(self) -> str:
         return _without_data(self)
 
-    def __rich_repr__(self) -> Iterator[str]:
-        yield _without_data(self)
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return _shown(self)
 
 
 class TuneRequest(Command, frozen=True, gc=False):
@@ -531,6 +530,11 @@ class ExchangeCommandVersionsResponse(Response, frozen=True, gc=False):
 
 
 def _without_data(command: SaslAuthenticateRequest | SaslAuthenticateResponse) -> str:
-    fields = [name for name in command.__struct_fields__ if name != "sasl_opaque_data"]
-    shown = ", ".join(f"{name}={getattr(command, name)!r}" for name in fields)
-    return f"{type(command).__name__}({shown}, sasl_opaque_data=...)"
+    shown = ", ".join(f"{name}={value!r}" for name, value in _shown(command))
+    return f"{type(command).__name__}({shown})"
+
+
+def _shown(command: SaslAuthenticateRequest | SaslAuthenticateResponse) -> list[tuple[str, object]]:
+    return [
+        (name, getattr(command, name)) for name in command.__struct_fields__ if name != "sasl_opaque_data"
+    ]

@@ -1,4 +1,4 @@
-"""RabbitMQ Streams protocol, Response Codes: what a peer does wrong in this protocol, each with the code that says so."""
+"""RabbitMQ Streams protocol, Response Codes: what a peer does wrong, each with the code that says so."""
 
 from __future__ import annotations
 

@@ -1,18 +1,18 @@
 """RabbitMQ Streams protocol, Types: how one field is read and written.
 
-    int8 to int64, uint8 to uint64    big endian
-    string     int16 length, UTF-8; -1 is null
-    bytes      int32 length, bytes; -1 is null
-    array      int32 length, then that many of one type
-    properties an array of key and value
-    OffsetSpecification    uint16 type, then uint64 (offset), int64 (timestamp) or nothing (all others)
+int8 to int64, uint8 to uint64    big endian
+string     int16 length, UTF-8; -1 is null
+bytes      int32 length, bytes; -1 is null
+array      int32 length, then that many of one type
+properties an array of key and value
+OffsetSpecification    uint16 type, then uint64 (offset), int64 (timestamp) or nothing (all others)
 """
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -50,6 +50,9 @@ _INT64 = struct.Struct(">q")
 _OFFSET_TYPES = tuple(OffsetType)
 _OFFSET_VALUES = {OffsetType.OFFSET: _UINT64, OffsetType.TIMESTAMP: _INT64}
 
+Value: TypeAlias = Any
+"""Of a field: what type it has is known to the layout that names it."""
+
 
 class FieldType(Protocol):
     """Reads a value, giving it and the position behind it, and writes one; `size_min` is what it takes at least."""
@@ -60,7 +63,7 @@ class FieldType(Protocol):
         """Raises MalformedFrame unless a value stands between `position` and `end`."""
         ...
 
-    def write(self, out: bytearray, value: Any) -> None:
+    def write(self, out: bytearray, value: Value) -> None:
         """Raises struct.error or ValueError for a value that has no such form."""
         ...
 
@@ -227,21 +230,21 @@ class Record:
 
 
 class OptionalLast:
-    """A last field that may be absent; `absent` is its value then, and a value equal to it is not written."""
+    """A last field that may be absent; `absent` makes its value then, and a value equal to it is not written."""
 
     size_min = 0
 
-    def __init__(self, present: FieldType, absent: Any) -> None:
+    def __init__(self, present: FieldType, absent: Callable[[], Any]) -> None:
         self._present = present
         self._absent = absent
 
     def read(self, buffer: ReadableBuffer, position: int, end: int) -> tuple[Any, int]:
         if position == end:
-            return self._absent, position
+            return self._absent(), position
         return self._present.read(buffer, position, end)
 
-    def write(self, out: bytearray, value: Any) -> None:
-        if value != self._absent:
+    def write(self, out: bytearray, value: Value) -> None:
+        if value != self._absent():
             self._present.write(out, value)
 
 

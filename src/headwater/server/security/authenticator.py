@@ -14,6 +14,8 @@ from headwater.server.security.users import GUEST
 
 __all__ = ["Authenticator"]
 
+NAME_CHARS_LOGGED_MAX = 64
+
 
 class Authenticator:
     """Knows the users, and what is to be said about one that does not exist."""
@@ -28,7 +30,7 @@ class Authenticator:
             name, password = prepare(name, stored=False), prepare(password, stored=False)
             verifier = self.verifier_of(name)
             if not await self._passwords.check(name, verifier, password):
-                return Failure(f"wrong user or password for {name!r}")
+                return Failure(f"wrong user or password for {name[:NAME_CHARS_LOGGED_MAX]!r}")
         except UnpreparableText as error:
             return Failure(str(error))
         except TooManyChecks:
@@ -41,7 +43,7 @@ class Authenticator:
         """The identity of a user who has proven to be one, by whatever means."""
         user = self._catalogue.state.users.get(name)
         if user is None:
-            return Failure(f"there is no user {name!r}")
+            return Failure(f"there is no user {name[:NAME_CHARS_LOGGED_MAX]!r}")
         if name == GUEST and not is_loopback:
             return Failure("guest is let in from this machine alone", FailureKind.LOOPBACK_ONLY)
         return Identity(user.name, user.id, user.roles, is_loopback)

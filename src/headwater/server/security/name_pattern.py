@@ -16,14 +16,22 @@ from functools import lru_cache
 
 from headwater.server.security.errors import InvalidPattern
 
-__all__ = ["NAME_BYTES_MAX", "PATTERN_CHARS_MAX", "POSITIONS_MAX", "NamePattern", "compile_pattern"]
+__all__ = [
+    "CHARS_REMEMBERED_MAX",
+    "DEPTH_MAX",
+    "NAME_BYTES_MAX",
+    "PATTERN_CHARS_MAX",
+    "POSITIONS_MAX",
+    "NamePattern",
+    "compile_pattern",
+]
 
 NAME_BYTES_MAX = 255
 PATTERN_CHARS_MAX = 255
 POSITIONS_MAX = 512
 DEPTH_MAX = 16
-_PATTERNS_CACHED_MAX = 1024
-_CHARS_CACHED_MAX = 1024
+PATTERNS_REMEMBERED_MAX = 1024
+CHARS_REMEMBERED_MAX = 1024
 
 _TOKEN = re.compile(
     r"""
@@ -69,7 +77,7 @@ class _Repeat:
 _Node = _Chars | _Sequence | _Choice | _Repeat
 
 
-@lru_cache(_PATTERNS_CACHED_MAX)
+@lru_cache(PATTERNS_REMEMBERED_MAX)
 def compile_pattern(text: str) -> NamePattern:
     """The pattern of a text; raises `InvalidPattern` for one that does not compile or that is too large."""
     if len(text) > PATTERN_CHARS_MAX:
@@ -122,7 +130,7 @@ class NamePattern:
             return known
         takes = [pattern.fullmatch(char) is not None for pattern in self._classes]
         accepting = sum(1 << position for position, index in enumerate(self._class_of) if takes[index])
-        if len(self._accepting) < _CHARS_CACHED_MAX:
+        if len(self._accepting) < CHARS_REMEMBERED_MAX:
             self._accepting[char] = accepting
         return accepting
 

@@ -103,6 +103,7 @@ class _Exchange:
             self._is_begun = True
             return Challenge(b"")
         self._is_begun = True
+        self._is_over = True  # until there is an answer: a peer that does not wait for it gets no second try
         answer = await self._answer(data or b"")
         self._is_over = not isinstance(answer, Challenge)
         return answer

@@ -27,6 +27,7 @@ __all__ = [
     "first_user",
     "make_verifier",
     "password_from",
+    "without_line_end",
 ]
 
 GUEST = "guest"
@@ -113,6 +114,11 @@ def password_from(file: Path) -> str:
         raise InvalidSettings("admin_password_file", f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise InvalidSettings("admin_password_file", f"{file} is not UTF-8") from error
+    return without_line_end(text)
+
+
+def without_line_end(text: str) -> str:
+    """The text less one end of line, as editors and `echo` put it behind a password."""
     return re.sub(r"\r?\n\Z", "", text)
 
 

@@ -1,0 +1,1 @@
+"""The stream door: RabbitMQ Streams clients on the logs of a store."""

@@ -1,0 +1,170 @@
+"""RabbitMQ Streams protocol, Subscribe, Credit and Deliver: one subscription reads its partition as credit allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+from headwater.encoding._kernel import SCAN_FIELDS, bloom_may_contain
+from headwater.encoding.chunk import ChunkType
+from headwater.errors import StorageError
+from headwater.log.partition import Partition
+from headwater.log.reader import Reader, Run, find_timestamp, last_chunk_offset
+from headwater.streams.commands import OffsetSpecification, OffsetType
+
+__all__ = ["Deliveries", "Filter", "Subscription", "start_offset"]
+
+CREDIT_MAX = 65_535
+BYTES_PER_TURN = 1 << 20
+
+_BLOOM_BYTES_AT = 44
+
+
+class Deliveries(Protocol):
+    """Where chunks go: the connection of the subscription."""
+
+    def can_deliver(self) -> bool:
+        """Whether more may be queued for the socket."""
+
+    def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
+        """Queue one chunk."""
+
+    def call_soon(self, subscription: Subscription) -> None:
+        """Call `pump` again in the next turn of the loop."""
+
+    def reading_failed(self, subscription: Subscription, error: StorageError) -> None:
+        """The partition cannot be read on."""
+
+
+class Filter:
+    """Which chunks a subscription wants: those that may hold one of its values, and those without any if it says so."""
+
+    def __init__(self, values: Iterable[bytes], *, match_unfiltered: bool) -> None:
+        self._values = tuple(values)
+        self._match_unfiltered = match_unfiltered
+
+    @staticmethod
+    def of(properties: Mapping[str, str]) -> Filter | None:
+        """The filter of a subscription's properties; None if it wants all."""
+        values = [value.encode() for name, value in properties.items() if name.startswith("filter.")]
+        if not values:
+            return None
+        return Filter(values, match_unfiltered=properties.get("match-unfiltered", "").lower() == "true")
+
+    def wants(self, bloom: memoryview) -> bool:
+        """Whether a chunk with this bloom filter, empty for none, is to be sent."""
+        if not bloom:
+            return self._match_unfiltered
+        wanted = (*self._values, b"") if self._match_unfiltered else self._values
+        return any(bloom_may_contain(bloom, value) for value in wanted)
+
+
+class Subscription:
+    """Reads chunk by chunk, one for each credit, and waits at the end for more."""
+
+    def __init__(
+        self,
+        id_: int,
+        partition: Partition,
+        offset: int,
+        credit: int,
+        filter_: Filter | None,
+        deliveries: Deliveries,
+    ) -> None:
+        self.id = id_
+        self.partition = partition
+        self.credit = credit
+        self.is_paused = False
+        """Whether it waits to become the active consumer of its group."""
+        self._filter = filter_
+        self._deliveries = deliveries
+        self._reader = Reader(partition, offset, keeps_runs=True)
+        self._chunks: Iterator[memoryview] = iter(())
+        self._is_waiting = False
+        self._is_closed = False
+
+    def add_credit(self, credit: int) -> None:
+        """The client has room for this many chunks more."""
+        self.credit = min(self.credit + credit, CREDIT_MAX)
+        self.pump()
+
+    def go_to(self, offset: int) -> None:
+        """Read from here on."""
+        self._reader.close()
+        self._reader = Reader(self.partition, offset, keeps_runs=True)
+        self._chunks = iter(())
+
+    def close(self) -> None:
+        """Read no more."""
+        self._is_closed = True
+        self._reader.close()
+        self.partition.on_committed.discard(self.pump)
+
+    def pump(self) -> None:
+        """Deliver what there is, as far as credit, the socket and this turn of the loop allow."""
+        left = BYTES_PER_TURN
+        while self._may_deliver():
+            if left <= 0:
+                self._deliveries.call_soon(self)
+                return
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                if not self._read():
+                    return
+                continue
+            self.credit -= 1
+            left -= len(chunk)
+            self._deliveries.deliver(self, chunk)
+
+    def _may_deliver(self) -> bool:
+        ready = self.credit > 0 and not (self.is_paused or self._is_closed or self._is_waiting)
+        return ready and self._deliveries.can_deliver()
+
+    def _read(self) -> bool:
+        """Fetch the next chunks; False if that takes time, and `pump` is called when they are there."""
+        try:
+            run = self._reader.read(wait=False)
+        except BlockingIOError:
+            self._is_waiting = True
+            self._reader.read_ahead(self._fetched)
+            return False
+        except StorageError as error:
+            self._deliveries.reading_failed(self, error)
+            return False
+        if run is None:
+            self.partition.on_committed.add(self.pump)
+            return False
+        self.partition.on_committed.discard(self.pump)
+        self._chunks = run.deliveries if self._filter is None else _wanted(run, self._filter)
+        return True
+
+    def _fetched(self) -> None:
+        self._is_waiting = False
+        if not self._is_closed:
+            self.pump()
+
+
+def start_offset(partition: Partition, specification: OffsetSpecification) -> int:
+    """The offset at which a subscription begins to read."""
+    match specification.type:
+        case OffsetType.FIRST:
+            return partition.first_offset
+        case OffsetType.LAST:
+            last = last_chunk_offset(partition)
+            return partition.committed_offset if last is None else last
+        case OffsetType.OFFSET:
+            return specification.value
+        case OffsetType.TIMESTAMP:
+            return find_timestamp(partition, specification.value)
+        case _:
+            return partition.committed_offset
+
+
+def _wanted(run: Run, filter_: Filter) -> Iterator[memoryview]:
+    buffer = run.buffer
+    for at in range(0, SCAN_FIELDS * run.count, SCAN_FIELDS):
+        start, deliver_bytes, _, type_ = run.fields[at : at + 4]
+        behind = start + deliver_bytes
+        bloom = buffer[behind : behind + buffer[start + _BLOOM_BYTES_AT]]
+        if type_ == ChunkType.USER and filter_.wants(bloom):
+            yield buffer[start:behind]

@@ -1,0 +1,352 @@
+"""RabbitMQ Streams protocol, Commands: what each command of an opened connection does to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headwater.engine.single_active import GroupId
+from headwater.errors import StorageError
+from headwater.log.partition import Partition
+from headwater.log.reader import last_chunk_offset
+from headwater.server.security.identity import Identity
+from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
+from headwater.server.streams.door import Door
+from headwater.server.streams.publishing import Publishers
+from headwater.streams import commands as c
+from headwater.streams.commands import NO_LEADER, OffsetType, ResponseCode
+from headwater.streams.server_connection import ServerConnection
+
+__all__ = ["Outlet", "Session"]
+
+REFERENCE_BYTES_MAX = 255
+OK = ResponseCode.OK
+
+
+class Outlet(Protocol):
+    """What a session asks of its connection."""
+
+    def can_deliver(self) -> bool:
+        """Whether more may be queued for the socket."""
+
+    def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
+        """Queue one chunk behind all answers."""
+
+    def call_soon(self, subscription: Subscription) -> None:
+        """Go on with a subscription in the next turn of the loop."""
+
+    def answered(self) -> None:
+        """There is something to send."""
+
+
+class Session:
+    """An opened connection: who it is, its publishers and its subscriptions."""
+
+    def __init__(
+        self, door: Door, machine: ServerConnection, outlet: Outlet, identity: Identity, vhost: str
+    ) -> None:
+        self.identity = identity
+        self.vhost = vhost
+        self._door = door
+        self._machine = machine
+        self._outlet = outlet
+        self.publishers = Publishers(machine, outlet.answered)
+        self.subscriptions: dict[int, Subscription] = {}
+        self._groups: dict[int, GroupId] = {}
+        self._updates: dict[int, tuple[int, bool]] = {}
+        """By correlation id: the subscription that was told to be active or not."""
+        self._commands: dict[type[c.Command], Callable[[Any], None]] = {
+            c.DeclarePublisherRequest: self._declare_publisher,
+            c.DeletePublisherRequest: self._delete_publisher,
+            c.QueryPublisherSequenceRequest: self._query_publisher_sequence,
+            c.SubscribeRequest: self._subscribe,
+            c.UnsubscribeRequest: self._unsubscribe,
+            c.Credit: self._credit,
+            c.StoreOffset: self._store_offset,
+            c.QueryOffsetRequest: self._query_offset,
+            c.ConsumerUpdateResponse: self._consumer_updated,
+            c.ResolveOffsetSpecRequest: self._resolve_offset,
+            c.CreateRequest: self._create,
+            c.DeleteRequest: self._delete,
+            c.CreateSuperStreamRequest: self._create_super_stream,
+            c.DeleteSuperStreamRequest: self._delete_super_stream,
+            c.MetadataRequest: self._metadata,
+            c.PartitionsRequest: self._partitions,
+            c.RouteRequest: self._route,
+            c.StreamStatsRequest: self._stream_stats,
+        }
+
+    def handle(self, command: c.Command) -> None:
+        """Carry out one command and queue its answer."""
+        self._commands[type(command)](command)
+
+    def close(self) -> None:
+        """The connection is gone."""
+        for id_ in list(self.subscriptions):
+            self._end_subscription(id_)
+
+    def drop_stream(self, partition: Partition) -> None:
+        """The stream was deleted: its publishers and subscriptions here are gone, and the client is told once."""
+        concerned = self.publishers.drop(partition)
+        for id_, subscription in list(self.subscriptions.items()):
+            if subscription.partition is partition:
+                self._end_subscription(id_)
+                concerned = True
+        if concerned:
+            self._machine.send(c.MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, partition.name))
+            self._outlet.answered()
+
+    def set_active(self, subscription_id: int, active: bool) -> None:
+        """Tell a single active consumer what it is; it reads only after its answer."""
+        subscription = self.subscriptions.get(subscription_id)
+        if subscription is None:
+            return
+        subscription.is_paused = True
+        correlation_id = self._machine.request_consumer_update(subscription_id, active)
+        self._updates[correlation_id] = (subscription_id, active)
+        self._door.expect_answer(self, correlation_id)
+        self._outlet.answered()
+
+    def awaits(self, correlation_id: int) -> bool:
+        """Whether the client still owes the answer to a ConsumerUpdate."""
+        return correlation_id in self._updates
+
+    # Deliveries of subscriptions
+
+    def can_deliver(self) -> bool:
+        return self._outlet.can_deliver()
+
+    def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
+        self._outlet.deliver(subscription, chunk)
+
+    def call_soon(self, subscription: Subscription) -> None:
+        self._outlet.call_soon(subscription)
+
+    def reading_failed(self, subscription: Subscription, error: StorageError) -> None:
+        self._door.note_failure(subscription.partition, error)
+        self._end_subscription(subscription.id)
+        update = c.MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, subscription.partition.name)
+        self._machine.send(update)
+        self._outlet.answered()
+
+    # Publishing
+
+    def _declare_publisher(self, command: c.DeclarePublisherRequest) -> None:
+        code, partition = self._writable(command.stream)
+        if partition is not None:
+            code = self.publishers.declare(command.publisher_id, partition, command.publisher_reference)
+        self._machine.send(c.DeclarePublisherResponse(command.correlation_id, code))
+
+    def _delete_publisher(self, command: c.DeletePublisherRequest) -> None:
+        code = self.publishers.delete(command.publisher_id)
+        self._machine.send(c.DeletePublisherResponse(command.correlation_id, code))
+
+    def _query_publisher_sequence(self, command: c.QueryPublisherSequenceRequest) -> None:
+        code, partition = self._writable(command.stream)
+        sequence = 0
+        if _is_too_long(command.publisher_reference):
+            code = ResponseCode.PRECONDITION_FAILED
+        elif partition is not None:
+            sequence = partition.sequence(command.publisher_reference.encode()) or 0
+        self._machine.send(c.QueryPublisherSequenceResponse(command.correlation_id, code, sequence))
+
+    # Consuming
+
+    def _subscribe(self, command: c.SubscribeRequest) -> None:
+        code, partition = self._readable(command.stream)
+        properties = command.properties
+        single = properties.get("single-active-consumer", "").lower() == "true"
+        if partition is not None and command.subscription_id in self.subscriptions:
+            code = ResponseCode.SUBSCRIPTION_ID_ALREADY_EXISTS
+        elif partition is not None and single and not properties.get("name"):
+            code = ResponseCode.PRECONDITION_FAILED
+        if code is not OK or partition is None:
+            self._machine.send(c.SubscribeResponse(command.correlation_id, code))
+            return
+        try:
+            offset = start_offset(partition, command.offset_specification)
+        except StorageError as error:
+            self._door.note_failure(partition, error)
+            answer = c.SubscribeResponse(command.correlation_id, ResponseCode.STREAM_NOT_AVAILABLE)
+            self._machine.send(answer)
+            return
+        subscription = Subscription(
+            command.subscription_id,
+            partition,
+            offset,
+            min(command.credit, CREDIT_MAX),
+            Filter.of(properties),
+            self,
+        )
+        self.subscriptions[command.subscription_id] = subscription
+        self._machine.send(c.SubscribeResponse(command.correlation_id, OK))
+        if single:
+            self._join_group(subscription, properties)
+        else:
+            self._outlet.call_soon(subscription)
+
+    def _join_group(self, subscription: Subscription, properties: dict[str, str]) -> None:
+        group = GroupId(self.vhost, subscription.partition.name, properties["name"])
+        super_stream = properties.get("super-stream")
+        index = None
+        if super_stream:
+            index = self._door.topology.partition_index(self.vhost, super_stream, subscription.partition.name)
+        self._groups[subscription.id] = group
+        subscription.is_paused = True
+        self._door.join_group(group, self, subscription.id, index)
+
+    def _consumer_updated(self, command: c.ConsumerUpdateResponse) -> None:
+        subscription_id, active = self._updates.pop(command.correlation_id)
+        subscription = self.subscriptions.get(subscription_id)
+        if subscription is None:
+            return
+        if not active:
+            self._door.stepped_down(self._groups[subscription_id], self, subscription_id)
+            return
+        if command.offset_specification.type is not OffsetType.NONE:
+            subscription.go_to(start_offset(subscription.partition, command.offset_specification))
+        subscription.is_paused = False
+        self._outlet.call_soon(subscription)
+
+    def _unsubscribe(self, command: c.UnsubscribeRequest) -> None:
+        code = OK
+        if command.subscription_id in self.subscriptions:
+            self._end_subscription(command.subscription_id)
+        else:
+            code = ResponseCode.SUBSCRIPTION_ID_DOES_NOT_EXIST
+        self._machine.send(c.UnsubscribeResponse(command.correlation_id, code))
+
+    def _end_subscription(self, id_: int) -> None:
+        self.subscriptions.pop(id_).close()
+        group = self._groups.pop(id_, None)
+        if group is not None:
+            self._door.leave_group(group, self, id_)
+
+    def _credit(self, command: c.Credit) -> None:
+        subscription = self.subscriptions.get(command.subscription_id)
+        if subscription is None:
+            code = ResponseCode.SUBSCRIPTION_ID_DOES_NOT_EXIST
+            self._machine.send(c.CreditResponse(code, command.subscription_id))
+        else:
+            subscription.add_credit(command.credit)
+
+    def _store_offset(self, command: c.StoreOffset) -> None:
+        # There is no answer: what cannot be stored is dropped.
+        _, partition = self._readable(command.stream)
+        if partition is None or not command.reference or _is_too_long(command.reference):
+            return
+        try:
+            partition.store_offset(command.reference.encode(), command.offset)
+        except StorageError as error:
+            self._door.note_failure(partition, error)
+
+    def _query_offset(self, command: c.QueryOffsetRequest) -> None:
+        code, partition = self._readable(command.stream)
+        offset = None
+        if _is_too_long(command.reference):
+            code = ResponseCode.PRECONDITION_FAILED
+        elif partition is not None:
+            offset = partition.stored_offset(command.reference.encode())
+            code = ResponseCode.NO_OFFSET if offset is None else OK
+        self._machine.send(c.QueryOffsetResponse(command.correlation_id, code, offset or 0))
+
+    def _resolve_offset(self, command: c.ResolveOffsetSpecRequest) -> None:
+        code, partition = self._readable(command.stream)
+        if partition is None:
+            self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, code))
+            return
+        offset = start_offset(partition, command.offset_specification)
+        resolved = c.OffsetSpecification(OffsetType.OFFSET, max(offset, partition.first_offset))
+        self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, OK, resolved))
+
+    # Streams and super streams
+
+    def _create(self, command: c.CreateRequest) -> None:
+        code = ResponseCode.ACCESS_REFUSED
+        if self._may_configure(command.stream):
+            code = self._door.topology.create(self.vhost, command.stream, command.arguments)
+        self._machine.send(c.CreateResponse(command.correlation_id, code))
+
+    def _delete(self, command: c.DeleteRequest) -> None:
+        code = ResponseCode.ACCESS_REFUSED
+        gone: list[Partition] = []
+        if self._may_configure(command.stream):
+            gone = self._door.partitions_of(self.vhost, command.stream)
+            code = self._door.topology.delete(self.vhost, command.stream)
+        self._machine.send(c.DeleteResponse(command.correlation_id, code))
+        if code is OK:
+            self._door.streams_deleted(gone)
+
+    def _create_super_stream(self, command: c.CreateSuperStreamRequest) -> None:
+        code = ResponseCode.ACCESS_REFUSED
+        if all(self._may_configure(name) for name in (command.name, *command.partitions)):
+            code = self._door.topology.create_super_stream(
+                self.vhost, command.name, command.partitions, command.binding_keys, command.arguments
+            )
+        self._machine.send(c.CreateSuperStreamResponse(command.correlation_id, code))
+
+    def _delete_super_stream(self, command: c.DeleteSuperStreamRequest) -> None:
+        code = ResponseCode.ACCESS_REFUSED
+        gone: list[Partition] = []
+        if self._may_configure(command.name):
+            gone = self._door.partitions_of(self.vhost, command.name)
+            code = self._door.topology.delete_super_stream(self.vhost, command.name)
+        self._machine.send(c.DeleteSuperStreamResponse(command.correlation_id, code))
+        if code is OK:
+            self._door.streams_deleted(gone)
+
+    def _metadata(self, command: c.MetadataRequest) -> None:
+        broker = c.Broker(0, self._door.advertised_host, self._door.advertised_port)
+        found = []
+        for name in command.streams:
+            exists = self._door.topology.stream(self.vhost, name) is not None
+            code = OK if exists else ResponseCode.STREAM_DOES_NOT_EXIST
+            found.append(c.StreamMetadata(name, code, 0 if exists else NO_LEADER))
+        self._machine.send(c.MetadataResponse(command.correlation_id, (broker,), tuple(found)))
+
+    def _partitions(self, command: c.PartitionsRequest) -> None:
+        log = self._door.topology.super_stream(self.vhost, command.super_stream)
+        names = () if log is None else tuple(partition.name for partition in log.partitions)
+        code = ResponseCode.STREAM_DOES_NOT_EXIST if log is None else OK
+        self._machine.send(c.PartitionsResponse(command.correlation_id, code, names))
+
+    def _route(self, command: c.RouteRequest) -> None:
+        names = self._door.topology.route(self.vhost, command.super_stream, command.routing_key)
+        code = ResponseCode.STREAM_DOES_NOT_EXIST if names is None else OK
+        self._machine.send(c.RouteResponse(command.correlation_id, code, names or ()))
+
+    def _stream_stats(self, command: c.StreamStatsRequest) -> None:
+        code, partition = self._readable(command.stream)
+        stats = {}
+        if partition is not None:
+            last = last_chunk_offset(partition)
+            stats = {
+                "first_chunk_id": -1 if last is None else partition.first_offset,
+                "committed_chunk_id": -1 if last is None else last,
+                "last_chunk_id": -1 if last is None else last,
+                "committed_offset": partition.committed_offset - 1,
+            }
+        self._machine.send(c.StreamStatsResponse(command.correlation_id, code, stats))
+
+    # Who may
+
+    def _writable(self, name: str) -> tuple[ResponseCode, Partition | None]:
+        return self._permitted(name, self._door.access.may_write)
+
+    def _readable(self, name: str) -> tuple[ResponseCode, Partition | None]:
+        return self._permitted(name, self._door.access.may_read)
+
+    def _permitted(
+        self, name: str, may: Callable[[Identity, str, str], bool]
+    ) -> tuple[ResponseCode, Partition | None]:
+        if not may(self.identity, self.vhost, name):
+            return ResponseCode.ACCESS_REFUSED, None
+        partition = self._door.topology.stream(self.vhost, name)
+        return (ResponseCode.STREAM_DOES_NOT_EXIST, None) if partition is None else (OK, partition)
+
+    def _may_configure(self, name: str) -> bool:
+        return self._door.access.may_configure(self.identity, self.vhost, name)
+
+
+def _is_too_long(reference: str) -> bool:
+    return len(reference.encode()) > REFERENCE_BYTES_MAX
