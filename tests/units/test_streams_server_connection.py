@@ -272,7 +272,7 @@ def test_after_a_failure_only_the_answer_to_close_counts() -> None:
 def test_the_answer_to_close_may_come_byte_by_byte() -> None:
     server = opened()
     server.receive(bytes.fromhex("00100000 0020 0001"))
-    assert closing(server)
+    assert closing(server).closing_code == ResponseCode.UNKNOWN_FRAME
     rest = bytes(0x100000 - 4) + encode(c.CloseResponse(1, ResponseCode.OK))
     kept = b""
     for start in range(0, len(rest), 4099):
@@ -372,7 +372,7 @@ def test_messages_that_do_not_parse_close_with_a_code() -> None:
 def test_passwords_are_not_shown() -> None:
     server = connection()
     events = take(server, c.PeerPropertiesRequest(1, {}), c.SaslHandshakeRequest(2), PLAIN)
-    assert "hunter2" not in f"{events} {events!r} {[event.__rich_repr__() for event in events]}"  # type: ignore[union-attr]
+    assert "hunter2" not in f"{events} {events!r} {[event.__rich_repr__() for event in events]}"
     assert "hunter2" not in repr(c.SaslAuthenticateResponse(1, 0x0A, b"hunter2"))
     server = connection()
     take(server, c.PeerPropertiesRequest(1, {}), c.SaslHandshakeRequest(2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -206,7 +207,8 @@ class ClientConnection(Connection):
         assert isinstance(command, c.OpenResponse)
         if self._succeeded(command, events):
             events.append(command)
-            self.send(c.ExchangeCommandVersionsRequest(self.next_correlation_id(), CLIENT_COMMANDS))
+            if _knows_versions(self.peer_properties.get("version", "")):
+                self.send(c.ExchangeCommandVersionsRequest(self.next_correlation_id(), CLIENT_COMMANDS))
 
     def _exchange_versions(self, command: Command, events: list[Event]) -> None:
         assert isinstance(command, c.ExchangeCommandVersionsResponse)
@@ -224,6 +226,12 @@ class ClientConnection(Connection):
         ANSWER | Key.OPEN: _opened,
         ANSWER | Key.EXCHANGE_COMMAND_VERSIONS: _exchange_versions,
     }
+
+
+def _knows_versions(server_version: str) -> bool:
+    """RabbitMQ exchanges versions from 3.11 on, and closes on the attempt before; whoever else is asked."""
+    number = re.match(r"(\d{1,9})\.(\d{1,9})", server_version)
+    return number is None or (int(number[1]), int(number[2])) >= (3, 11)
 
 
 def _smaller(own: int, other: int) -> int:

@@ -146,12 +146,12 @@ class Connection:
             if not _FRAME_SIZE_BYTES_MIN <= size <= self._frame_size_bytes_max:
                 self._refuse_size(size, events)
                 break
-            frame_end = position + _SIZE_BYTES + size
-            if frame_end > end:
-                break
             following = self._allowed.get(key)
             if following is None:
                 self._refuse_key(key, version, events)
+                break
+            frame_end = position + _SIZE_BYTES + size
+            if frame_end > end:
                 break
             try:
                 command = self.decoders[key](buffer, version, position + FRAME_HEADER.size, frame_end)

@@ -1,0 +1,96 @@
+"""`headwater serve` as a process of its own, for other makers' clients: it can be stopped, killed, started again."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+__all__ = ["HOST", "PASSWORD", "USER", "Server"]
+
+HOST = "127.0.0.1"
+USER = PASSWORD = "guest"
+START_TIMEOUT_S = 20.0
+STOP_TIMEOUT_S = 20.0
+
+_LISTENING = re.compile(r"listening (http|streams) \S+:(\d+)")
+
+
+class Server:
+    """A server on a folder; the ports that it found free at its first start are its own from then on."""
+
+    def __init__(self, data: Path, *arguments: str) -> None:
+        self._data = data
+        self._arguments = arguments
+        self.http_port = 0
+        self.stream_port = 0
+        self.lines: list[str] = []
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Run it, and wait until all its ports take connections."""
+        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._data)]
+        command += ["--stream-port", str(self.stream_port), "--http-port", str(self.http_port)]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
+        process = subprocess.Popen(
+            [*command, *self._arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        settled = threading.Event()
+        self._process = process
+        self._reader = threading.Thread(target=self._read_lines, args=(process, settled), daemon=True)
+        self._reader.start()
+        if not settled.wait(START_TIMEOUT_S) or process.poll() is not None:
+            self.end()
+            raise AssertionError(f"the server did not start: {self.lines}")
+
+    def stop(self) -> int:
+        """End it with SIGTERM; gives its exit code."""
+        return self._end_by(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it without a warning."""
+        self._end_by(signal.SIGKILL)
+
+    def end(self) -> None:
+        """Make sure that nothing of it is left."""
+        if self._process is not None and self._process.poll() is None:
+            self.kill()
+
+    def _end_by(self, number: signal.Signals) -> int:
+        process, reader = self._process, self._reader
+        assert process is not None
+        assert reader is not None
+        process.send_signal(number)
+        code = process.wait(STOP_TIMEOUT_S)
+        reader.join(STOP_TIMEOUT_S)
+        return code
+
+    def _read_lines(self, process: subprocess.Popen[str], settled: threading.Event) -> None:
+        """Read to the end, so that a full pipe never holds up the server."""
+        assert process.stderr is not None
+        missing = {"http", "streams"}
+        with process.stderr as lines:
+            for line in lines:
+                self.lines.append(line.rstrip("\n"))
+                if found := _LISTENING.search(line):
+                    self._note_port(found[1], int(found[2]))
+                    missing.discard(found[1])
+                    if not missing:
+                        settled.set()
+        settled.set()
+
+    def _note_port(self, door: str, port: int) -> None:
+        if door == "http":
+            self.http_port = port
+        else:
+            self.stream_port = port
