@@ -25,6 +25,10 @@ def serve(
         int | None,
         typer.Option(help="Port for RabbitMQ Stream clients; 0 takes a free one.", show_default="5552"),
     ] = None,
+    stream_tls_port: Annotated[
+        int | None,
+        typer.Option(help="The same with TLS; needs a certificate in the settings.", show_default="5551"),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings file in TOML, such as headwater.toml.")
     ] = None,
@@ -45,6 +49,7 @@ def serve(
         "host": host,
         "http_port": http_port,
         "stream_port": stream_port,
+        "stream_tls_port": stream_tls_port,
         "log_format": log_format,
         "log_level": log_level,
     }

@@ -43,6 +43,71 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     stream_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the stream door; 0 takes a free one.")
     ] = 5552
+    stream_tls_port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65535,
+            description="Port of the stream door with TLS, open where tls_certificate_file is set; 0 takes a free one.",
+        ),
+    ] = 5551
+    tls_certificate_file: Annotated[
+        Path | None, Meta(description="The server's certificate with its chain, PEM; opens the TLS ports.")
+    ] = None
+    tls_key_file: Annotated[
+        Path | None, Meta(description="Key of tls_certificate_file, PEM, where that does not hold it.")
+    ] = None
+    tls_client_ca_file: Annotated[
+        Path | None,
+        Meta(description="Who signs the client certificates that stand for users (EXTERNAL), PEM."),
+    ] = None
+    stream_advertised_host: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=255)] | None,
+        Meta(description="Host that stream clients are told to connect to; else the one they have reached."),
+    ] = None
+    stream_advertised_port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        Meta(description="Port that stream clients are told to connect to; else the one they have reached."),
+    ] = None
+    stream_tls_advertised_host: Annotated[
+        Annotated[str, Meta(min_length=1, max_length=255)] | None,
+        Meta(description="The same as stream_advertised_host for clients with TLS."),
+    ] = None
+    stream_tls_advertised_port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | None,
+        Meta(description="The same as stream_advertised_port for clients with TLS."),
+    ] = None
+    stream_announced_version: Annotated[
+        str,
+        Meta(
+            pattern=r"^\d{1,4}\.\d{1,4}\.\d{1,4}$",
+            description="RabbitMQ version that stream clients are told; they choose by it what they dare to use.",
+        ),
+    ] = "4.0.5"
+    stream_connections_max: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Connections of the stream door; one more is closed at once."),
+    ] = 10_000
+    stream_frame_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=8192,
+            le=1 << 20,
+            description="Largest frame that stream clients may send; what they send above it closes the connection.",
+        ),
+    ] = 1 << 20
+    stream_heartbeat_s: Annotated[
+        int,
+        Meta(ge=0, le=3600, description="Heartbeat proposed to stream clients, in seconds; 0 proposes none."),
+    ] = 60
+    stream_handshake_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=600,
+            description="Seconds that a stream client may take for each step until it has opened.",
+        ),
+    ] = 10.0
     log_format: Annotated[
         Literal["plain", "json"],
         Meta(description="Form of the lines on standard error: for people, or for programs."),
@@ -215,6 +280,8 @@ def _expected(kind: inspect.Type) -> str:
             return f"one of {', '.join(map(str, values))}"
         case inspect.CustomType(cls=cls) if cls is Path:
             return "a path"
+        case inspect.StrType(pattern=pattern) if pattern is not None:
+            return f"text of the form {pattern.strip('^$')}"
     return "text that is not empty"
 
 

@@ -7,6 +7,7 @@ import gc
 import logging
 import resource
 import signal
+import ssl
 import sys
 import time
 
@@ -26,8 +27,10 @@ from headwater.server.security.authenticator import Authenticator
 from headwater.server.security.passwords import PasswordChecker
 from headwater.server.security.sasl import Sasl
 from headwater.server.security.users import first_user
-from headwater.server.streams.door import Door
-from headwater.server.streams.listener import StreamListener
+from headwater.server.streams.door import Door, Endpoint
+from headwater.server.streams.limits import Limits
+from headwater.server.streams.listener import StreamListener, close_connections
+from headwater.server.tls import server_context
 
 __all__ = ["Server", "run"]
 
@@ -60,7 +63,8 @@ class Server:
         self._store: Store | None = None
         self._catalogue: Catalogue | None = None
         self._passwords: PasswordChecker | None = None
-        self._streams: StreamListener | None = None
+        self._streams: Door | None = None
+        self._stream_listeners: list[StreamListener] = []
         self._retention: asyncio.Task[None] | None = None
         self._http = HttpListener(make_application(self.health), settings.http_stop_timeout_s)
 
@@ -107,8 +111,10 @@ class Server:
             self._retention.cancel()
             await asyncio.wait([self._retention])
         await self._http.close()
+        for listener in self._stream_listeners:
+            listener.close()
         if self._streams is not None:
-            await self._streams.close()
+            await close_connections(self._streams)
         if self._passwords is not None:
             self._passwords.close()
         if self._catalogue is not None:
@@ -132,12 +138,45 @@ class Server:
             allows_anonymous=settings.sasl_anonymous,
             allows_plain_without_tls=settings.sasl_plain_without_tls,
         )
-        door = Door(store, Access(catalogue), sasl, asyncio.get_running_loop())
-        self._streams = StreamListener(door, settings.sasl_failure_delay_s)
-        for address in await self._streams.open(settings.host, settings.stream_port):
-            logger.info(
-                "listening streams %s advertised %s:%d", address, door.advertised_host, door.advertised_port
+        limits = Limits(
+            connections_max=settings.stream_connections_max,
+            frame_size_bytes_max=settings.stream_frame_bytes_max,
+            heartbeat_s=settings.stream_heartbeat_s,
+            step_timeout_s=settings.stream_handshake_timeout_s,
+            failure_delay_s=settings.sasl_failure_delay_s,
+        )
+        loop = asyncio.get_running_loop()
+        self._streams = Door(store, Access(catalogue), sasl, loop, limits, settings.stream_announced_version)
+        await self._listen_for_streams(
+            settings.stream_port, settings.stream_advertised_host, settings.stream_advertised_port
+        )
+        if settings.tls_certificate_file is not None:
+            tls = server_context(
+                settings.tls_certificate_file, settings.tls_key_file, settings.tls_client_ca_file
             )
+            await self._listen_for_streams(
+                settings.stream_tls_port,
+                settings.stream_tls_advertised_host,
+                settings.stream_tls_advertised_port,
+                tls,
+            )
+
+    async def _listen_for_streams(
+        self,
+        port: int,
+        advertised_host: str | None,
+        advertised_port: int | None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        assert self._streams is not None
+        listener = StreamListener(self._streams, Endpoint(advertised_host or "", advertised_port or 0), tls)
+        self._stream_listeners.append(listener)
+        kind = "streams" if tls is None else "streams-tls"
+        told = f"{advertised_host or 'the host'}:{advertised_port or 'the port'} that they reached"
+        if advertised_host and advertised_port:
+            told = f"{advertised_host}:{advertised_port}"
+        for address in await listener.open(self._settings.host, port):
+            logger.info("listening %s %s advertised to clients: %s", kind, address, told)
 
     async def _keep_retention(self, store: Store) -> None:
         while True:

@@ -1,21 +1,26 @@
-"""One connection of the stream door: bytes in and out, authentication, heartbeats, and when to stop reading."""
+"""One connection of the stream door: bytes in and out, and when to stop reading.
+
+    socket ──> read buffer ──> ServerConnection ──> events ──> Handshake, then Session ──> answers ──> socket
+
+A read buffer is dealt with to its end before the next one is filled. Where that cannot be (no room in a partition, a
+client that does not read its answers) the rest is held, and nothing more is read from this client.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+import ssl
+from collections.abc import Sequence
 from typing import cast
 
-from headwater import __version__
-from headwater.encoding.sasl import Challenge, Failure, FailureKind
-from headwater.errors import PeerError
-from headwater.log.partition import Partition
-from headwater.server.security.errors import UnsupportedMechanism
-from headwater.server.security.identity import Identity, Peer, is_loopback
-from headwater.server.security.sasl import Answer, Exchange, Success
+from headwater.errors import LogBusy, PeerError
+from headwater.log.reader import last_chunk_offset
+from headwater.server.security.identity import Peer, certificate_user, is_loopback
 from headwater.server.streams.consuming import Subscription
-from headwater.server.streams.door import Door
+from headwater.server.streams.door import Door, Endpoint
+from headwater.server.streams.handshake import Handshake
+from headwater.server.streams.heartbeat import HeartbeatTimer
 from headwater.server.streams.session import Session
 from headwater.streams import commands as c
 from headwater.streams.commands import ResponseCode
@@ -24,153 +29,175 @@ from headwater.streams.server_connection import ServerConnection
 
 __all__ = ["StreamProtocol"]
 
-STEP_TIMEOUT_S = 10
-CLOSE_TIMEOUT_S = 10
-WRITE_BYTES_HIGH = 1 << 20
 ROOM_BYTES_MIN = 4096
-PROTOCOL_VERSION_TOLD = "4.0.5"
-SILENT_INTERVALS_MAX = 2
 
 logger = logging.getLogger("headwater.streams")
 
-_PROPERTIES = {
-    "cluster_name": "headwater",
-    "copyright": "The Headwater authors",
-    "information": "Licensed under the Apache License 2.0",
-    "platform": "Python",
-    "product": "RabbitMQ",
-    "version": PROTOCOL_VERSION_TOLD,
-    "headwater_version": __version__,
-}
-_CODES = {
-    FailureKind.MALFORMED: ResponseCode.SASL_ERROR,
-    FailureKind.LOOPBACK_ONLY: ResponseCode.SASL_AUTHENTICATION_FAILURE_LOOPBACK,
-}
+
+class _Held:
+    """Events that wait, with the buffer that they point into, and where what was not parsed yet begins."""
+
+    __slots__ = ("buffer", "end", "events", "rest")
+
+    def __init__(self, events: Sequence[Event], buffer: bytearray, rest: int, end: int) -> None:
+        self.events = events
+        self.buffer = buffer
+        self.rest = rest
+        self.end = end
 
 
 class StreamProtocol(asyncio.BufferedProtocol):
     """Feeds the machine of a connection, and carries out what it says."""
 
-    def __init__(self, door: Door, failure_delay_s: float) -> None:
-        self._door = door
-        self._failure_delay_s = failure_delay_s
-        self._transport: asyncio.Transport | None = None
-        self._machine: ServerConnection
-        self._peer: Peer
+    def __init__(self, door: Door, advertised: Endpoint) -> None:
         self.name = ""
         self.session: Session | None = None
-        self._identity: Identity | None = None
-        self._exchange: Exchange | None = None
-        self._last_message_sent = False
+        self.closed = asyncio.Event()
+        self._door = door
+        self._advertised = advertised
+        self._transport: asyncio.Transport
+        self._machine: ServerConnection
+        self._handshake: Handshake
+        self._authenticating: asyncio.Task[None] | None = None
         self._kept: bytearray | None = None
         """A frame that was cut, and room for the rest of it."""
         self._kept_bytes = 0
-        self._writable = True
-        self._reading_paused = False
+        self._held: _Held | None = None
+        self._is_writable = True
+        self._is_reading = True
         self._write_due = False
-        self._closing = False
-        self.closed = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._timer: asyncio.TimerHandle | None = None
-        self._heartbeat: asyncio.TimerHandle | None = None
-        self._heard = True
-        self._silent_intervals = 0
+        self._is_closing = False
+        self._timeout: asyncio.TimerHandle | None = None
+        self._heartbeat: HeartbeatTimer | None = None
 
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports have all of the interface and none of the class.
         self._transport = transport = cast("asyncio.Transport", transport)
-        address = transport.get_extra_info("peername") or ("", 0)
-        self.name = f"{address[0]}:{address[1]}"
-        self._peer = Peer(is_loopback(str(address[0])), transport.get_extra_info("ssl_object") is not None)
-        self._machine = ServerConnection(_PROPERTIES, self._door.sasl.mechanisms(self._peer))
-        transport.set_write_buffer_limits(high=WRITE_BYTES_HIGH)
-        self._door.connections.add(self)
-        self._expect_step()
+        door, limits = self._door, self._door.limits
+        if len(door.connections) >= limits.connections_max:
+            logger.warning("closed a new connection: there are %d already", limits.connections_max)
+            self._is_closing = True
+            transport.abort()
+            return
+        self.name = _name_of(transport)
+        peer = _peer_of(transport)
+        self._machine = ServerConnection(
+            door.peer_properties,
+            door.sasl.mechanisms(peer),
+            frame_size_bytes_max=limits.frame_size_bytes_max,
+            heartbeat_s=limits.heartbeat_s,
+        )
+        self._advertised = self._advertised.or_else(transport.get_extra_info("sockname"))
+        self._handshake = Handshake(door, self._machine, peer, self.name, self._advertised)
+        transport.set_write_buffer_limits(high=limits.delivery_bytes_high)
+        door.connections.add(self)
+        self._expect(limits.step_timeout_s)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closing = True
+        self._is_closing = True
+        self._held = self._kept = None
         self.closed.set()
         self._door.connections.discard(self)
-        for handle in (self._timer, self._heartbeat):
-            if handle is not None:
-                handle.cancel()
-        for task in self._tasks:
-            task.cancel()
+        for timer in (self._timeout, self._heartbeat, self._authenticating):
+            if timer is not None:
+                timer.cancel()
         if self.session is not None:
             self.session.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         if self._kept is None:
-            return memoryview(self._door.read_buffer)
+            return self._door.read_view
         return memoryview(self._kept)[self._kept_bytes :]
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._heard = True
+        if self._heartbeat is not None:
+            self._heartbeat.heard = True
         if self._kept is None:
-            self._process(self._door.read_buffer, nbytes)
+            self._receive(self._door.read_buffer, 0, nbytes)
         else:
             kept, self._kept = self._kept, None
-            self._process(kept, self._kept_bytes + nbytes)
-
-    def eof_received(self) -> bool:
-        return False
+            self._receive(kept, 0, self._kept_bytes + nbytes)
 
     def pause_writing(self) -> None:
-        self._writable = False
+        self._is_writable = False
 
     def resume_writing(self) -> None:
-        self._writable = True
+        self._is_writable = True
+        self._go_on()
         if self.session is not None:
-            for subscription in list(self.session.subscriptions.values()):
-                subscription.pump()
+            self.session.pump()
 
     # Bytes in
 
-    def _process(self, buffer: bytearray, end: int) -> None:
-        consumed, events = self._machine.receive(buffer, 0, end)
-        for event in events:
-            if self._closing:
-                break
-            self._handle(event, buffer)
-        self._keep(buffer, consumed, end)
+    def _receive(self, buffer: bytearray, start: int, end: int) -> None:
+        consumed, events = self._machine.receive(buffer, start, end)
+        self._handle_all(_Held(events, buffer, start + consumed, end))
+
+    def _handle_all(self, taken: _Held) -> None:
+        """Act on the events, one by one, and keep what is behind them for the next call."""
+        per_write = self._door.limits.commands_per_write
+        for number, event in enumerate(taken.events):
+            if self._is_closing:
+                return
+            if number and number % per_write == 0:
+                self._write()
+                if not self._may_answer():
+                    self._hold(taken, number)
+                    return
+            try:
+                self._handle(event, taken.buffer)
+            except LogBusy:
+                self._hold(taken, number)
+                self._door.store.call_when_room(self._go_on)
+                return
+        self._keep(taken.buffer, taken.rest, taken.end)
+        self._write()
+        if self._machine.is_waiting or not self._may_answer():
+            self._stop_reading()
+
+    def _hold(self, taken: _Held, number: int) -> None:
+        """Go on with the events from `number` on later; until then nothing more is read."""
+        buffer = taken.buffer
+        if buffer is self._door.read_buffer:
+            buffer = bytearray(memoryview(buffer)[: taken.end])
+        self._held = _Held(taken.events[number:], buffer, taken.rest, taken.end)
+        self._stop_reading()
         self._write()
 
     def _keep(self, buffer: bytearray, start: int, end: int) -> None:
         """Hold what is left of the buffer until more of its frame comes."""
         rest = end - start
-        if rest and not self._closing:
+        if rest:
             room = max(self._machine.frame_bytes_missing(buffer, start, end), ROOM_BYTES_MIN)
             kept = bytearray(rest + room)
             kept[:rest] = memoryview(buffer)[start:end]
             self._kept, self._kept_bytes = kept, rest
-        if self._machine.is_waiting:
-            self._pause_reading()
 
     def _go_on(self) -> None:
-        """An answer was given: take what came behind the question."""
-        self._resume_reading()
-        if self._kept is not None:
+        """What was waited for is there: read on, and take what was held or kept first."""
+        if self._is_closing or self._is_reading or not self._may_answer() or self._machine.is_waiting:
+            return
+        self._read_on()
+        held, self._held = self._held, None
+        if held is not None:
+            self._handle_all(held)
+        elif self._kept is not None:
             kept, self._kept = self._kept, None
-            self._process(kept, self._kept_bytes)
-        else:
-            self._write()
+            self._receive(kept, 0, self._kept_bytes)
 
     def _handle(self, event: Event, buffer: bytearray) -> None:
         session = self.session
         if isinstance(event, c.Publish):
-            assert session is not None
+            assert session is not None, "Publish comes after Open"
             try:
-                partition = session.publishers.publish(event, buffer)
+                session.publishers.publish(event, buffer)
             except PeerError as error:
+                self._failed(error)
                 self._machine.fail(error)
-                return
-            if partition is not None and not partition.has_room:
-                self._wait_for_room(partition)
         elif isinstance(event, Failed):
-            logger.info("%s: %s", self.name, event.error)
-            self._expect_step(CLOSE_TIMEOUT_S)
+            self._failed(event.error)
         elif session is None:
             self._handle_handshake(event)
         elif isinstance(event, c.CloseRequest):
@@ -178,75 +205,37 @@ class StreamProtocol(asyncio.BufferedProtocol):
         elif not isinstance(event, c.CloseResponse):
             session.handle(event)
 
-    # Handshake
+    def _failed(self, error: PeerError) -> None:
+        logger.info("%s: %s", self.name, error)
+        self._expect(self._door.limits.close_timeout_s)
 
     def _handle_handshake(self, event: Event) -> None:
-        self._expect_step()
+        self._expect(self._door.limits.step_timeout_s)
         if isinstance(event, c.SaslAuthenticateRequest):
-            self._run(self._authenticate(event))
+            self._authenticating = self._door.loop.create_task(self._authenticate(event))
         elif isinstance(event, c.OpenRequest):
             self._open(event)
 
     async def _authenticate(self, command: c.SaslAuthenticateRequest) -> None:
-        if self._last_message_sent:
-            self._machine.authenticated()
-            self._go_on()
-            return
-        try:
-            if self._exchange is None:
-                self._exchange = self._door.sasl.start(command.mechanism, self._peer)
-            answer = await self._exchange.step(command.sasl_opaque_data)
-        except UnsupportedMechanism:
-            self._machine.refuse_authentication(ResponseCode.SASL_MECHANISM_NOT_SUPPORTED)
-        else:
-            await self._answer(answer)
+        await self._handshake.authenticate(command)
+        self._write()
         self._go_on()
 
-    async def _answer(self, answer: Answer) -> None:
-        if isinstance(answer, Challenge):
-            self._machine.challenge(answer.data)
-        elif isinstance(answer, Success):
-            self._identity = answer.identity
-            if answer.data:
-                self._last_message_sent = True
-                self._machine.challenge(answer.data)
-            else:
-                self._machine.authenticated()
-        else:
-            assert isinstance(answer, Failure)
-            logger.warning("%s: authentication failed: %s", self.name, answer.reason)
-            await asyncio.sleep(self._failure_delay_s)
-            self._machine.refuse_authentication(_CODES.get(answer.kind, ResponseCode.AUTHENTICATION_FAILURE))
-
     def _open(self, command: c.OpenRequest) -> None:
-        identity = self._identity
-        assert identity is not None
-        if not self._door.access.may_enter(identity, command.virtual_host):
-            self._machine.refuse_open(ResponseCode.VIRTUAL_HOST_ACCESS_FAILURE)
+        identity = self._handshake.open(command)
+        if identity is None:
             return
-        self._machine.opened(
-            {
-                "advertised_host": self._door.advertised_host,
-                "advertised_port": str(self._door.advertised_port),
-            }
+        self.session = Session(
+            self._door, self._machine, self, identity, command.virtual_host, self._advertised
         )
-        self.session = Session(self._door, self._machine, self, identity, command.virtual_host)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._beat()
-        # What stood behind the question is taken with the next bytes, or now.
+        if self._timeout is not None:
+            self._timeout.cancel()
+        if self._machine.heartbeat_s:
+            self._heartbeat = HeartbeatTimer(
+                self._door.loop, self._machine.heartbeat_s, self._send_heartbeat, self._give_up
+            )
+        # What stood behind the question is taken when the answer has gone out.
         self._door.loop.call_soon(self._go_on)
-
-    def _expect_step(self, seconds: float = STEP_TIMEOUT_S) -> None:
-        """End a connection that does not come to its next step in time."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer = self._door.loop.call_later(seconds, self.abort)
-
-    def _run(self, work: Coroutine[None, None, None]) -> None:
-        task = self._door.loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     # Bytes out
 
@@ -257,77 +246,94 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self._door.loop.call_soon(self._write)
 
     def can_deliver(self) -> bool:
-        return self._writable and not self._closing
+        """Whether more chunks may be queued for the socket."""
+        return self._is_writable and not self._is_closing
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
-        transport = self._transport
-        assert transport is not None
-        last = subscription.partition.tail[-1].first_offset if subscription.partition.tail else 0
-        header = self._machine.deliver_header(subscription.id, len(chunk), last)
+        """Queue one chunk behind all answers."""
+        machine = self._machine
+        last = last_chunk_offset(subscription.partition) if machine.takes_committed_chunk_id else None
+        header = machine.deliver_header(subscription.id, len(chunk), last or 0)
         self._write()
-        transport.writelines((header, chunk))
+        self._transport.writelines((header, chunk))
 
     def call_soon(self, subscription: Subscription) -> None:
+        """Go on with a subscription in the next turn of the loop."""
         self._door.loop.call_soon(subscription.pump)
 
     def close(self, code: ResponseCode, reason: str) -> None:
         """Tell the client that the connection ends, and why."""
         self._machine.close(code, reason)
-        self._expect_step(CLOSE_TIMEOUT_S)
+        self._expect(self._door.limits.close_timeout_s)
         self._write()
+
+    def abort(self) -> None:
+        """End the connection without a word."""
+        self._transport.abort()
 
     def _write(self) -> None:
         self._write_due = False
-        transport = self._transport
-        if transport is None or transport.is_closing():
+        if self._is_closing:
             return
         if self.session is not None:
             self.session.publishers.write_confirms()
         data = self._machine.data_to_send()
         if data:
-            transport.write(data)
-        if self._machine.state is State.CLOSED and not self._closing:
-            self._closing = True
-            transport.close()
+            self._transport.write(data)
+        if self._machine.state is State.CLOSED:
+            self._is_closing = True
+            self._expect(self._door.limits.close_timeout_s)
+            self._transport.close()
 
-    def abort(self) -> None:
-        if self._transport is not None:
-            self._transport.abort()
+    def _may_answer(self) -> bool:
+        """Whether the client reads what it asked for."""
+        return self._is_writable or (
+            self._transport.get_write_buffer_size() < self._door.limits.answer_bytes_max
+        )
 
-    # Heartbeats and backpressure
+    # Time
 
-    def _beat(self) -> None:
-        """Send a heartbeat every half interval; end a connection that was silent for two."""
-        interval = self._machine.heartbeat_s
-        if not interval or self._closing:
-            return
-        self._silent_intervals = 0 if self._heard or self._reading_paused else self._silent_intervals + 1
-        self._heard = False
-        if self._silent_intervals > 2 * SILENT_INTERVALS_MAX:
-            logger.info("%s: no heartbeat, closed", self.name)
-            self.abort()
-            return
+    def _expect(self, seconds: float) -> None:
+        """End a connection that does not come to its next step in time."""
+        if self._timeout is not None:
+            self._timeout.cancel()
+        self._timeout = self._door.loop.call_later(seconds, self.abort)
+
+    def _send_heartbeat(self) -> None:
+        if not self._is_reading and self._heartbeat is not None:
+            self._heartbeat.heard = True  # it may have sent what we did not read
         self._machine.send(c.Heartbeat())
         self._write()
-        self._heartbeat = self._door.loop.call_later(interval / 2, self._beat)
 
-    def _wait_for_room(self, partition: Partition) -> None:
-        self._pause_reading()
+    def _give_up(self) -> None:
+        logger.info("%s: no heartbeat for %d s, closed", self.name, 2 * self._machine.heartbeat_s)
+        self.abort()
 
-        def room() -> None:
-            if partition.has_room or partition.read_only or self._closing:
-                self._resume_reading()
-            else:
-                self._door.store.call_when_room(room)
+    # Backpressure
 
-        self._door.store.call_when_room(room)
-
-    def _pause_reading(self) -> None:
-        if not self._reading_paused and self._transport is not None and not self._transport.is_closing():
-            self._reading_paused = True
+    def _stop_reading(self) -> None:
+        if self._is_reading and not self._is_closing:
+            self._is_reading = False
             self._transport.pause_reading()
 
-    def _resume_reading(self) -> None:
-        if self._reading_paused and self._transport is not None and not self._transport.is_closing():
-            self._reading_paused = False
+    def _read_on(self) -> None:
+        if not self._is_reading and not self._is_closing:
+            self._is_reading = True
             self._transport.resume_reading()
+
+
+def _name_of(transport: asyncio.Transport) -> str:
+    """As RabbitMQ names connections: from where, and to where."""
+    ends = (transport.get_extra_info("peername"), transport.get_extra_info("sockname"))
+    return " -> ".join(f"{end[0]}:{end[1]}" if isinstance(end, tuple) else "unix" for end in ends)
+
+
+def _peer_of(transport: asyncio.Transport) -> Peer:
+    address = transport.get_extra_info("peername")
+    host = str(address[0]) if isinstance(address, tuple) else ""
+    encrypted: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
+    if encrypted is None:
+        return Peer(is_loopback(host))
+    certificate = encrypted.getpeercert()
+    user = certificate_user(certificate["subject"]) if certificate else None  # type: ignore[arg-type]
+    return Peer(is_loopback(host), is_encrypted=True, certificate_user=user)

@@ -4,42 +4,68 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from headwater import __version__
 from headwater.engine.single_active import GroupId, SingleActive, Update
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
 from headwater.server.security.access import Access
 from headwater.server.security.sasl import Sasl
+from headwater.server.streams.limits import Limits
 from headwater.server.streams.topology import Topology
-from headwater.streams.commands import ResponseCode
 
 if TYPE_CHECKING:
     from headwater.server.streams.connection import StreamProtocol
     from headwater.server.streams.session import Session
 
-__all__ = ["Door"]
+__all__ = ["Door", "Endpoint"]
 
-CONSUMER_UPDATE_ANSWER_S = 60
+READ_BUFFER_BYTES = 1 << 20
 
 logger = logging.getLogger("headwater.streams")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """Where clients are told to connect to; what is left out is what they have connected to already."""
+
+    host: str = ""
+    port: int = 0
+
+    def or_else(self, reached: object) -> Endpoint:
+        """The same, completed by the address of our end of a connection."""
+        if not isinstance(reached, tuple):
+            return Endpoint(self.host or "localhost", self.port)
+        return Endpoint(self.host or reached[0], self.port or reached[1])
 
 
 class Door:
     """What the connections of the stream door share."""
 
-    def __init__(self, store: Store, access: Access, sasl: Sasl, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        store: Store,
+        access: Access,
+        sasl: Sasl,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        announced_version: str,
+    ) -> None:
         self.store = store
         self.access = access
         self.sasl = sasl
         self.loop = loop
+        self.limits = limits
+        self.peer_properties = _peer_properties(announced_version)
         self.topology = Topology(store)
-        self.advertised_host = "127.0.0.1"
-        self.advertised_port = 5552
         self.connections: set[StreamProtocol] = set()
-        self.read_buffer = bytearray(1 << 20)
+        self.read_buffer = bytearray(READ_BUFFER_BYTES)
         """One for all connections: what is in it was dealt with when the next one reads."""
+        self.read_view = memoryview(self.read_buffer)
         self._groups: SingleActive[tuple[Session, int]] = SingleActive()
 
     # Groups
@@ -55,18 +81,6 @@ class Door:
     def stepped_down(self, group: GroupId, session: Session, subscription_id: int) -> None:
         """A consumer that was active answered that it stopped."""
         self._tell(self._groups.stepped_down(group, (session, subscription_id)))
-
-    def expect_answer(self, session: Session, correlation_id: int) -> None:
-        """Close the connection of a client that does not answer a ConsumerUpdate in time."""
-
-        def check() -> None:
-            if session.awaits(correlation_id):
-                for connection in self.connections:
-                    if connection.session is session:
-                        reason = f"no answer to a ConsumerUpdate within {CONSUMER_UPDATE_ANSWER_S} s"
-                        connection.close(ResponseCode.PRECONDITION_FAILED, reason)
-
-        self.loop.call_later(CONSUMER_UPDATE_ANSWER_S, check)
 
     def _tell(self, updates: list[Update[tuple[Session, int]]]) -> None:
         for update in updates:
@@ -90,3 +104,16 @@ class Door:
     def note_failure(self, partition: Partition, error: StorageError) -> None:
         """A partition could not be read or written."""
         logger.error("%s: %s", partition.name, error)
+
+
+def _peer_properties(announced_version: str) -> Mapping[str, str]:
+    """What clients are told. They decide by product and version what they dare to ask."""
+    return {
+        "cluster_name": "headwater",
+        "copyright": "The Headwater authors",
+        "information": "Licensed under the Apache License 2.0",
+        "platform": "Python",
+        "product": "RabbitMQ",
+        "version": announced_version,
+        "headwater_version": __version__,
+    }

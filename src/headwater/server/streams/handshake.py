@@ -9,7 +9,7 @@ from headwater.encoding.sasl import Challenge, Failure, FailureKind
 from headwater.server.security.errors import UnsupportedMechanism
 from headwater.server.security.identity import Identity, Peer
 from headwater.server.security.sasl import Answer, Exchange, Success
-from headwater.server.streams.door import Door
+from headwater.server.streams.door import Door, Endpoint
 from headwater.streams import commands as c
 from headwater.streams.commands import ResponseCode
 from headwater.streams.server_connection import ServerConnection
@@ -28,13 +28,13 @@ class Handshake:
     """Answers SaslAuthenticate and Open on behalf of one connection."""
 
     def __init__(
-        self, door: Door, machine: ServerConnection, peer: Peer, name: str, failure_delay_s: float
+        self, door: Door, machine: ServerConnection, peer: Peer, name: str, advertised: Endpoint
     ) -> None:
         self._door = door
         self._machine = machine
         self._peer = peer
         self._name = name
-        self._failure_delay_s = failure_delay_s
+        self._advertised = advertised
         self._exchange: Exchange | None = None
         self._last_message_sent = False
         self._identity: Identity | None = None
@@ -62,8 +62,8 @@ class Handshake:
         # One key more and the Go client fails.
         self._machine.opened(
             {
-                "advertised_host": self._door.advertised_host,
-                "advertised_port": str(self._door.advertised_port),
+                "advertised_host": self._advertised.host,
+                "advertised_port": str(self._advertised.port),
             }
         )
         return identity
@@ -81,5 +81,5 @@ class Handshake:
         else:
             assert isinstance(answer, Failure)
             logger.warning("%s: authentication failed: %s", self._name, answer.reason)
-            await asyncio.sleep(self._failure_delay_s)
+            await asyncio.sleep(self._door.limits.failure_delay_s)
             self._machine.refuse_authentication(_CODES.get(answer.kind, ResponseCode.AUTHENTICATION_FAILURE))

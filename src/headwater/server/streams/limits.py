@@ -12,8 +12,14 @@ class Limits(msgspec.Struct, frozen=True):
 
     connections_max: int = 10_000
     """One more is closed at once."""
+    frame_size_bytes_max: int = 1 << 20
+    """What is proposed to clients; a larger frame of theirs closes the connection."""
+    heartbeat_s: int = 60
+    """What is proposed to clients; 0 is none."""
     step_timeout_s: float = 10.0
     """A client that takes longer for a step of the handshake is cut off."""
+    failure_delay_s: float = 0.5
+    """So long the answer to a wrong password is kept back."""
     close_timeout_s: float = 10.0
     """So long a client may take to answer a Close, or to read what was sent before one."""
     consumer_update_timeout_s: float = 60.0

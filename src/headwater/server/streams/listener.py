@@ -1,48 +1,54 @@
-"""The listener of the stream door."""
+"""The listeners of the stream door: the sockets, and what their clients are told to connect to."""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 
 from headwater.server.listening import ListenFailed, address_of
 from headwater.server.streams.connection import StreamProtocol
-from headwater.server.streams.door import Door
+from headwater.server.streams.door import Door, Endpoint
 from headwater.streams.commands import ResponseCode
 
-__all__ = ["StreamListener"]
-
-STOP_TIMEOUT_S = 2.0
+__all__ = ["StreamListener", "close_connections"]
 
 
 class StreamListener:
-    """Listens, and at the end tells all clients so."""
+    """One listening port of the door; `advertised` is what its clients are told."""
 
-    def __init__(self, door: Door, failure_delay_s: float) -> None:
+    def __init__(self, door: Door, advertised: Endpoint, tls: ssl.SSLContext | None = None) -> None:
+        self._advertised = advertised
         self._door = door
-        self._failure_delay_s = failure_delay_s
+        self._tls = tls
         self._server: asyncio.Server | None = None
 
     async def open(self, host: str, port: int) -> list[str]:
         """Listen; gives the addresses, which say the port if 0 was asked for."""
         try:
             self._server = await self._door.loop.create_server(
-                lambda: StreamProtocol(self._door, self._failure_delay_s), host, port
+                lambda: StreamProtocol(self._door, self._advertised),
+                host,
+                port,
+                ssl=self._tls,
+                ssl_handshake_timeout=self._door.limits.step_timeout_s if self._tls else None,
             )
         except (OSError, UnicodeError) as error:
-            raise ListenFailed("stream", host, port, error) from error
+            raise ListenFailed("stream-tls" if self._tls else "stream", host, port, error) from error
         addresses = [socket.getsockname()[:2] for socket in self._server.sockets]
-        self._door.advertised_host, self._door.advertised_port = host, addresses[0][1]
         return [address_of(address, number) for address, number in addresses]
 
-    async def close(self) -> None:
-        """Take no more connections, tell those that are there, and give them a moment."""
-        if self._server is None:
-            return
-        self._server.close()
-        for connection in list(self._door.connections):
-            connection.close(ResponseCode.OK, "the server is stopping")
-        waits = [asyncio.create_task(connection.closed.wait()) for connection in self._door.connections]
-        if waits:
-            await asyncio.wait(waits, timeout=STOP_TIMEOUT_S)
-        for connection in list(self._door.connections):
-            connection.abort()
+    def close(self) -> None:
+        """Take no more connections."""
+        if self._server is not None:
+            self._server.close()
+
+
+async def close_connections(door: Door) -> None:
+    """Tell all clients that the server stops, and give them a moment."""
+    for connection in list(door.connections):
+        connection.close(ResponseCode.OK, "the server is stopping")
+    waits = [asyncio.create_task(connection.closed.wait()) for connection in door.connections]
+    if waits:
+        await asyncio.wait(waits, timeout=door.limits.stop_timeout_s)
+    for connection in list(door.connections):
+        connection.abort()

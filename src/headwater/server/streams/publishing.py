@@ -71,14 +71,14 @@ class Publishers:
             del self._publishers[id_]
         return bool(dropped)
 
-    def publish(self, command: Publish, buffer: bytearray | memoryview) -> Partition | None:
-        """Append the messages of a frame; gives the partition that took them. Raises `MalformedFrame`."""
+    def publish(self, command: Publish, buffer: bytearray | memoryview) -> None:
+        """Append the messages of a frame. Raises `MalformedFrame`, and `LogBusy` if it is to be given again later."""
         filtered = command.version == _FILTERED_VERSION
         publisher = self._publishers.get(command.publisher_id)
         if publisher is None:
             ids = _ids_of(command, buffer, filtered)
             self._machine.refuse_messages(command.publisher_id, ids, ResponseCode.PUBLISHER_DOES_NOT_EXIST)
-            return None
+            return
         ids = bytearray(ID_BYTES * command.count)
 
         def done(error: StorageError | None) -> None:
@@ -93,8 +93,6 @@ class Publishers:
         if code is not None:
             refused = _ids_of(command, buffer, filtered)
             self._machine.refuse_messages(publisher.id, refused, code)
-            return None
-        return publisher.partition
 
     def write_confirms(self) -> None:
         """Queue what was confirmed since the last call, one frame for a publisher."""
@@ -128,6 +126,8 @@ class Publishers:
             )
         except (MalformedSubBatch, EntryTooLarge):
             return ResponseCode.PRECONDITION_FAILED
+        except LogBusy:
+            raise
         except StorageError as error:
             return _code_of(error)
         return None
@@ -136,7 +136,7 @@ class Publishers:
 def _code_of(error: StorageError) -> ResponseCode:
     if isinstance(error, PartitionDeleted):
         return ResponseCode.STREAM_DOES_NOT_EXIST
-    return ResponseCode.INTERNAL_ERROR if isinstance(error, LogBusy) else ResponseCode.STREAM_NOT_AVAILABLE
+    return ResponseCode.STREAM_NOT_AVAILABLE
 
 
 def _ids_of(command: Publish, buffer: bytearray | memoryview, filtered: bool) -> bytearray:

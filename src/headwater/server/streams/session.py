@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headwater.engine.single_active import GroupId
 from headwater.errors import StorageError
@@ -11,7 +12,7 @@ from headwater.log.partition import Partition
 from headwater.log.reader import last_chunk_offset
 from headwater.server.security.identity import Identity
 from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
-from headwater.server.streams.door import Door
+from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.publishing import Publishers
 from headwater.streams import commands as c
 from headwater.streams.commands import NO_LEADER, OffsetType, ResponseCode
@@ -38,23 +39,41 @@ class Outlet(Protocol):
     def answered(self) -> None:
         """There is something to send."""
 
+    def close(self, code: ResponseCode, reason: str) -> None:
+        """Tell the client that the connection ends, and why."""
+
+
+class _Update(NamedTuple):
+    """What a subscription was told, and until when it may answer."""
+
+    subscription_id: int
+    active: bool
+    timeout: asyncio.TimerHandle
+
 
 class Session:
     """An opened connection: who it is, its publishers and its subscriptions."""
 
     def __init__(
-        self, door: Door, machine: ServerConnection, outlet: Outlet, identity: Identity, vhost: str
+        self,
+        door: Door,
+        machine: ServerConnection,
+        outlet: Outlet,
+        identity: Identity,
+        vhost: str,
+        advertised: Endpoint,
     ) -> None:
         self.identity = identity
         self.vhost = vhost
         self._door = door
         self._machine = machine
         self._outlet = outlet
+        self._advertised = advertised
         self.publishers = Publishers(machine, outlet.answered)
         self.subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
-        self._updates: dict[int, tuple[int, bool]] = {}
-        """By correlation id: the subscription that was told to be active or not."""
+        self._updates: dict[int, _Update] = {}
+        """ConsumerUpdates that were not answered yet, by correlation id."""
         self._commands: dict[type[c.Command], Callable[[Any], None]] = {
             c.DeclarePublisherRequest: self._declare_publisher,
             c.DeletePublisherRequest: self._delete_publisher,
@@ -82,8 +101,15 @@ class Session:
 
     def close(self) -> None:
         """The connection is gone."""
+        for update in self._updates.values():
+            update.timeout.cancel()
         for id_ in list(self.subscriptions):
             self._end_subscription(id_)
+
+    def pump(self) -> None:
+        """The socket has room again."""
+        for subscription in list(self.subscriptions.values()):
+            subscription.pump()
 
     def drop_stream(self, partition: Partition) -> None:
         """The stream was deleted: its publishers and subscriptions here are gone, and the client is told once."""
@@ -103,13 +129,10 @@ class Session:
             return
         subscription.is_paused = True
         correlation_id = self._machine.request_consumer_update(subscription_id, active)
-        self._updates[correlation_id] = (subscription_id, active)
-        self._door.expect_answer(self, correlation_id)
+        seconds = self._door.limits.consumer_update_timeout_s
+        timeout = self._door.loop.call_later(seconds, self._update_timed_out, seconds)
+        self._updates[correlation_id] = _Update(subscription_id, active, timeout)
         self._outlet.answered()
-
-    def awaits(self, correlation_id: int) -> bool:
-        """Whether the client still owes the answer to a ConsumerUpdate."""
-        return correlation_id in self._updates
 
     # Deliveries of subscriptions
 
@@ -196,17 +219,26 @@ class Session:
         self._door.join_group(group, self, subscription.id, index)
 
     def _consumer_updated(self, command: c.ConsumerUpdateResponse) -> None:
-        subscription_id, active = self._updates.pop(command.correlation_id)
-        subscription = self.subscriptions.get(subscription_id)
+        update = self._updates.pop(command.correlation_id)
+        update.timeout.cancel()
+        subscription = self.subscriptions.get(update.subscription_id)
         if subscription is None:
             return
-        if not active:
-            self._door.stepped_down(self._groups[subscription_id], self, subscription_id)
+        if not update.active:
+            self._door.stepped_down(self._groups[subscription.id], self, subscription.id)
             return
         if command.offset_specification.type is not OffsetType.NONE:
-            subscription.go_to(start_offset(subscription.partition, command.offset_specification))
+            try:
+                subscription.go_to(start_offset(subscription.partition, command.offset_specification))
+            except StorageError as error:
+                self.reading_failed(subscription, error)
+                return
         subscription.is_paused = False
         self._outlet.call_soon(subscription)
+
+    def _update_timed_out(self, seconds: float) -> None:
+        reason = f"no answer to a ConsumerUpdate within {seconds:g} s"
+        self._outlet.close(ResponseCode.PRECONDITION_FAILED, reason)
 
     def _unsubscribe(self, command: c.UnsubscribeRequest) -> None:
         code = OK
@@ -255,7 +287,13 @@ class Session:
         if partition is None:
             self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, code))
             return
-        offset = start_offset(partition, command.offset_specification)
+        try:
+            offset = start_offset(partition, command.offset_specification)
+        except StorageError as error:
+            self._door.note_failure(partition, error)
+            answer = c.ResolveOffsetSpecResponse(command.correlation_id, ResponseCode.STREAM_NOT_AVAILABLE)
+            self._machine.send(answer)
+            return
         resolved = c.OffsetSpecification(OffsetType.OFFSET, max(offset, partition.first_offset))
         self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, OK, resolved))
 
@@ -296,7 +334,7 @@ class Session:
             self._door.streams_deleted(gone)
 
     def _metadata(self, command: c.MetadataRequest) -> None:
-        broker = c.Broker(0, self._door.advertised_host, self._door.advertised_port)
+        broker = c.Broker(0, self._advertised.host, self._advertised.port)
         found = []
         for name in command.streams:
             exists = self._door.topology.stream(self.vhost, name) is not None

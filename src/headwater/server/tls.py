@@ -1,0 +1,40 @@
+"""TLS for all doors: the server's certificate, and whose client certificates prove a user (SASL EXTERNAL)."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+
+from headwater.errors import InvalidSettings
+
+__all__ = ["server_context"]
+
+
+def server_context(certificate: Path, key: Path | None, client_ca: Path | None) -> ssl.SSLContext:
+    """TLS 1.2 or newer. With `client_ca`, clients may show a certificate that it signed; they need not."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ssl.SSLError, ValueError) as error:
+        raise InvalidSettings("tls_certificate_file", _reason(error, certificate, key)) from error
+    if client_ca is not None:
+        try:
+            context.load_verify_locations(client_ca)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidSettings("tls_client_ca_file", _reason(error, client_ca, None)) from error
+        context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def _no_password() -> str:
+    # Else OpenSSL asks on the terminal, and the server waits for ever.
+    raise ValueError("the key is encrypted; give it without a password, readable by this user alone")
+
+
+def _reason(error: Exception, file: Path, key: Path | None) -> str:
+    files = str(file) if key is None else f"{file} with the key {key}"
+    if isinstance(error, ssl.SSLError):
+        said = (error.reason or "no PEM data in it").replace("_", " ").lower()
+        return f"cannot use {files}: {said}"
+    return f"cannot read {files}: {getattr(error, 'strerror', None) or error}"
