@@ -16,11 +16,11 @@ import msgspec
 
 from bench.figure import Figure, Options, at_least, figure_of
 from headwater.encoding import chunk
+from headwater.encoding._hash_kernel import murmur3_32
 from headwater.encoding._kernel import (
     SCAN_FIELDS,
     filter_values,
     gather_published,
-    murmur3_32,
     scan_chunks,
     walk_entries,
 )

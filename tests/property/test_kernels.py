@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
-import functools
-import importlib.util
 import struct
 import types
 from array import array
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import mmh3
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater import encoding
 from headwater.encoding import _kernel as compiled
-from headwater.errors import HeadwaterError, MalformedChunk, MalformedFrame, MalformedSubBatch
+from headwater.errors import MalformedChunk, MalformedFrame, MalformedSubBatch
+from tests.property.kernel_forms import load_uncompiled, same_in
 
 U64_MAX = 2**64 - 1
 CANARY = 0xA5
 
 
-def _load_uncompiled() -> Any:
-    path = Path(encoding.__file__).with_name("_kernel.py")
-    spec = importlib.util.spec_from_file_location("headwater_kernel_uncompiled", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-uncompiled: Any = _load_uncompiled()
+uncompiled: Any = load_uncompiled(compiled)
 FORMS: list[Any] = [compiled, uncompiled]
 
 # Valid input, built by the layouts alone.
@@ -97,19 +83,7 @@ def mutated(draw: st.DrawFn, valid: st.SearchStrategy[tuple[bytes, int]]) -> tup
     return data, count
 
 
-def outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
-    """What the call gives, or its error in a form that compares."""
-    try:
-        return ("result", call())
-    except (HeadwaterError, ValueError) as error:
-        return (type(error), str(error), dict(vars(error)))
-
-
-def same(call: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """The outcome of both forms, held to be the same."""
-    first, second = (outcome(functools.partial(call, form)) for form in FORMS)
-    assert first == second
-    return first
+same = same_in(FORMS)
 
 
 def gathered(
@@ -196,6 +170,70 @@ def test_gathering_keeps_its_contract(
             before = before if last == -1 else publishing_id
     expected = (position, taken, copied, record_count, 3 + len(out), before)
     assert gathered(form, body, len(messages), filtered, last, room, entries_room) == (expected, out, ids)
+
+
+# join_published
+
+
+def _frame(
+    publisher_id: int, messages: list[tuple[int, bytes]], version: int = 1, spare: bytes = b""
+) -> bytes:
+    body = b"".join(struct.pack(">Q", id_) + entry for id_, entry in messages) + spare
+    return struct.pack(">IHHBI", 9 + len(body), 2, version, publisher_id, len(messages)) + body
+
+
+frames = st.builds(
+    _frame,
+    st.sampled_from([1, 1, 1, 2]),
+    st.lists(st.tuples(publishing_ids, st.one_of(records, sub_batches)), max_size=3),
+    st.sampled_from([1, 1, 1, 2]),
+    st.sampled_from([b"", b"", b"", b"x"]),
+)
+
+
+def joined(form: Any, first: bytes, count: int, behind: bytes) -> tuple[tuple[int, ...], bytes]:
+    buffer = bytearray(first + behind)
+    result = form.join_published(buffer, 13, len(first), len(buffer), count, 1)
+    assert buffer[result[2] :] == (first + behind)[result[2] :], "what was not taken stays as it was"
+    return result, bytes(buffer[13 : result[1]])
+
+
+@given(st.lists(frames, min_size=1, max_size=6), st.integers(0, 200), st.integers(0, 255), st.integers(0, 20))
+def test_joining_is_the_same_in_both_forms(parts: list[bytes], at: int, byte: int, cut: int) -> None:
+    behind = bytearray(b"".join(parts[1:]))
+    if behind:
+        behind[at % len(behind)] = byte
+    count = int.from_bytes(parts[0][9:13], "big")
+    found = same(lambda form: joined(form, parts[0], count, bytes(behind[: len(behind) - cut])))
+    assert found[0] == "result"
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(st.lists(frames, min_size=1, max_size=6))
+def test_joined_frames_hold_the_messages_of_each(form: Any, parts: list[bytes]) -> None:
+    def fits(part: bytes) -> bool:
+        return part[6:9] == b"\0\1\1" and part in whole
+
+    whole = [part for part in parts if part[-1:] != b"x"]
+    taken = 1
+    if fits(parts[0]):
+        while taken < len(parts) and fits(parts[taken]):
+            taken += 1
+        counts = [int.from_bytes(part[9:13], "big") for part in parts]
+        (count, _, position), messages = joined(form, parts[0], counts[0], b"".join(parts[1:]))
+        assert count == sum(counts[:taken])
+        assert position == sum(map(len, parts[:taken]))
+        assert messages == b"".join(part[13:] for part in parts[:taken])
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+def test_large_frames_are_left_where_they_are(form: Any) -> None:
+    def sized(size: int) -> bytes:
+        return _frame(1, [(7, struct.pack(">I", size) + bytes(size))])
+
+    first = sized(10)
+    assert joined(form, first, 1, sized(4096 - 21))[0][0] == 2
+    assert joined(form, first, 1, sized(4096 - 20))[0] == (1, len(first), len(first))
 
 
 @pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
@@ -387,47 +425,6 @@ def test_a_gap_in_the_offsets_is_damage(form: Any) -> None:
     assert scanned(form, user(5) + user(8), 5, 9)[0] == (1, 80, 7, True)
     assert scanned(form, user(5) + user(7), 5, 1)[0] == (1, 80, 7, False)
     assert scanned(form, user(2**64 - 1), 0, 9)[0] == (0, 0, 0, True)
-
-
-# murmur3 and the bloom filter
-
-
-@given(st.binary(max_size=70), st.integers(0, 2**32 - 1))
-def test_murmur3_is_that_of_another_implementation(data: bytes, seed: int) -> None:
-    expected = mmh3.hash(data, seed, signed=False)
-    for form in FORMS:
-        assert form.murmur3_32(data, seed) == expected
-        assert form.murmur3_32(memoryview(data), seed) == expected
-        assert form.murmur3_32(bytearray(data)) == mmh3.hash(data, 104_729, signed=False)
-
-
-@given(st.integers(1, 255), st.lists(st.binary(max_size=12), max_size=12), st.binary(max_size=12))
-def test_a_bloom_filter_never_denies_what_was_added(size: int, added: list[bytes], other: bytes) -> None:
-    filters = [bytearray(size), bytearray(size)]
-    for form, bloom in zip(FORMS, filters, strict=True):
-        for value in added:
-            form.bloom_add(bloom, value)
-        assert all(form.bloom_may_contain(bytes(bloom), value) for value in added)
-    assert filters[0] == filters[1]
-    same(lambda form: form.bloom_may_contain(filters[0], other))
-
-
-@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
-def test_a_bloom_filter_excludes_nearly_all_others(form: Any) -> None:
-    bloom = bytearray(16)
-    for number in range(8):
-        form.bloom_add(bloom, b"region-%d" % number)
-    passed = sum(form.bloom_may_contain(bloom, b"other-%d" % number) for number in range(10_000))
-    assert passed < 100
-    assert not form.bloom_may_contain(bytes(16), b"anything")
-
-
-@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
-def test_a_filter_of_no_bytes_excludes_nothing(form: Any) -> None:
-    bloom = bytearray()
-    form.bloom_add(bloom, b"a")
-    assert not bloom
-    assert form.bloom_may_contain(bloom, b"b")
 
 
 def test_the_module_under_test_is_the_one_file() -> None:

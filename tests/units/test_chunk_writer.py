@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.encoding._kernel import bloom_may_contain
+from headwater.encoding._hash_kernel import bloom_may_contain
 from headwater.encoding.chunk import ChunkType, decode_snapshot, read_chunk
 from headwater.log.chunk_writer import ChunkWriter
 from headwater.log.intake import Gathering, Intake

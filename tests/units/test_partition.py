@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from headwater.encoding._kernel import bloom_may_contain
+from headwater.encoding._hash_kernel import bloom_may_contain
 from headwater.encoding.chunk import ChunkType, decode_snapshot
 from headwater.errors import (
     LogBusy,

@@ -352,7 +352,7 @@ def test_confirms_keep_to_the_frame_size_of_the_client() -> None:
 def test_publishes_are_spans_of_the_buffer_they_came_in() -> None:
     server = opened()
     frame = encode_publish(1, [(1, b"abc"), (2, b"de")])
-    buffer = bytearray(b"tail of another" + frame * 2 + frame[:-1])
+    buffer = b"tail of another" + frame * 2 + frame[:-1]
     consumed, events = server.receive(buffer, 15, len(buffer))
     assert consumed == 2 * len(frame)
     assert [buffer[event.start : event.end] for event in events if isinstance(event, c.Publish)] == [
@@ -360,7 +360,28 @@ def test_publishes_are_spans_of_the_buffer_they_came_in() -> None:
     ] * 2
     assert server.frame_bytes_missing(buffer, 15 + consumed, len(buffer)) == 1
     assert server.frame_bytes_missing(buffer, 15, 17) == 2
-    assert server.frame_bytes_missing(b"\xff" * 4, 0, 4) == 0x100000
+
+
+def test_small_publishes_in_a_row_become_one() -> None:
+    server = opened()
+    frames = [encode_publish(id_, [(number, b"abc")]) for number, id_ in enumerate((1, 1, 1, 2, 1))]
+    buffer = bytearray(b"".join(frames) + frames[0][:-1])
+    consumed, events = server.receive(buffer)
+    assert consumed == 5 * len(frames[0])
+    found = [event for event in events if isinstance(event, c.Publish)]
+    assert [(event.publisher_id, event.count) for event in found] == [(1, 3), (2, 1), (1, 1)]
+    assert [bytes(buffer[event.start : event.end]) for event in found] == [
+        b"".join(frame[13:] for frame in frames[:3]),
+        frames[3][13:],
+        frames[4][13:],
+    ]
+
+
+def test_a_large_publish_is_not_joined() -> None:
+    server = opened()
+    large, small = encode_publish(1, [(1, bytes(5000))]), encode_publish(1, [(2, b"abc")])
+    _, events = server.receive(bytearray(large + small))
+    assert [event.count for event in events if isinstance(event, c.Publish)] == [1, 1]
 
 
 def test_messages_that_do_not_parse_close_with_a_code() -> None:

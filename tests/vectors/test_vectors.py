@@ -8,13 +8,11 @@ from typing import Any
 import pytest
 
 from headwater.encoding import chunk
+from headwater.encoding._hash_kernel import bloom_add, bloom_may_contain, murmur3_32
 from headwater.encoding._kernel import (
-    bloom_add,
-    bloom_may_contain,
     entry_spans,
     filter_values,
     gather_published,
-    murmur3_32,
 )
 from headwater.encoding.chunk import ChunkType
 from headwater.encoding.murmur3 import partition_of

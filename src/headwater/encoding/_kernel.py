@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The loops over bytes that a measurement asked for: Publish bodies, chunk data, murmur3 and the bloom filter.
+"""The loops over bytes that a measurement asked for: Publish bodies and chunk data.
 
 One message of a Publish body (RabbitMQ Streams protocol, Publish):
 
@@ -24,19 +24,17 @@ import cython
 from headwater.errors import MalformedChunk, MalformedFrame, MalformedSubBatch
 
 if cython.compiled:
-    from cython.cimports.libc.string import memcpy
+    from cython.cimports.libc.string import memcpy, memmove
 
 __all__ = [
     "COMPILED",
     "NOTHING_PUBLISHED",
     "SCAN_FIELDS",
     "UNNAMED",
-    "bloom_add",
-    "bloom_may_contain",
     "entry_spans",
     "filter_values",
     "gather_published",
-    "murmur3_32",
+    "join_published",
     "scan_chunks",
     "walk_entries",
 ]
@@ -68,6 +66,9 @@ _REASONS = {
 _DATA_BYTES_MAX = cython.declare(cython.ulonglong, 1 << 30)
 _TRAILER_BYTES_MAX = cython.declare(cython.ulonglong, 1 << 28)
 _OFFSET_MAX = cython.declare(cython.ulonglong, (1 << 63) - 1)
+
+# Larger frames are worth a call each, and not worth a copy.
+_JOINED_FRAME_BYTES_MAX = cython.declare(cython.ulonglong, 4096)
 
 
 def gather_published(
@@ -132,6 +133,44 @@ def gather_published(
         taken += 1
         position = entry + size
     return position, taken, entries, records, out_position, last if seen else last_sequence
+
+
+def join_published(
+    buffer: bytearray,
+    start: cython.Py_ssize_t,
+    first_end: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    publisher_id: cython.Py_ssize_t,
+) -> tuple[int, int, int]:
+    """Move the messages of small Publish frames of version 1 that follow up behind those at `start` to `first_end`.
+
+    Gives the number of messages, where they end now, and where the last of the frames ended. Taken are whole frames of
+    the same publisher, as long as the messages of each fill it exactly; `count` is the number in the first.
+    """
+    _check_span(len(buffer), start, first_end)
+    _check_span(len(buffer), first_end, end)
+    p: cython.p_const_uchar = _readable(buffer)
+    q: cython.p_uchar = _writable(buffer)
+    position: cython.Py_ssize_t = first_end
+    joined_end: cython.Py_ssize_t = first_end
+    if not _messages_fill(p, start, first_end, count):
+        return count, first_end, first_end
+    while end - position >= 13:
+        size: cython.ulonglong = _u32(p, position)
+        if size < 9 or size > _JOINED_FRAME_BYTES_MAX:
+            break
+        frame_end: cython.Py_ssize_t = position + 4 + size
+        if frame_end > end or _u32(p, position + 4) != 0x20001 or p[position + 8] != publisher_id:
+            break
+        more: cython.Py_ssize_t = _u32(p, position + 9)
+        if not _messages_fill(p, position + 13, frame_end, more):
+            break
+        _move(q, joined_end, position + 13, frame_end - position - 13)
+        joined_end += frame_end - position - 13
+        count += more
+        position = frame_end
+    return count, joined_end, position
 
 
 def filter_values(
@@ -244,53 +283,6 @@ def scan_chunks(
     return found, position - start, expected, damaged
 
 
-def murmur3_32(data: object, seed: cython.ulonglong = 104729) -> int:
-    """MurmurHash3, x86, 32 bit, as an unsigned number."""
-    size: cython.Py_ssize_t = len(data)
-    return _murmur3(_readable(data), size, seed)
-
-
-def bloom_add(bloom: object, value: object) -> None:
-    """Add a filter value to the bloom filter of a chunk.
-
-    Four bits are set: (h1 + i * h2) mod 2^32 mod the number of bits, i from 0 to 3, h1 the murmur3 of the value with
-    seed 104729, h2 with seed 1299709 and its lowest bit set. Bit n is bit n % 8 (from the lowest) of byte n // 8.
-    """
-    # Chunks hold few values: at 8 in 128 bits four hashes let 0.2 % of the others through, two would let 1.4 %.
-    bits: cython.ulonglong = 8 * len(bloom)
-    if bits == 0:
-        return
-    size: cython.Py_ssize_t = len(value)
-    p: cython.p_const_uchar = _readable(value)
-    q: cython.p_uchar = _writable(bloom)
-    low: cython.ulonglong = 0xFFFFFFFF
-    step: cython.ulonglong = _murmur3(p, size, 1299709) | 1
-    h: cython.ulonglong = _murmur3(p, size, 104729)
-    for _ in range(4):
-        bit: cython.Py_ssize_t = h % bits
-        q[bit >> 3] |= 1 << (bit & 7)
-        h = (h + step) & low
-
-
-def bloom_may_contain(bloom: object, value: object) -> bool:
-    """Whether the value may have been added; a filter of no bytes excludes nothing."""
-    bits: cython.ulonglong = 8 * len(bloom)
-    if bits == 0:
-        return True
-    size: cython.Py_ssize_t = len(value)
-    p: cython.p_const_uchar = _readable(value)
-    q: cython.p_const_uchar = _readable(bloom)
-    low: cython.ulonglong = 0xFFFFFFFF
-    step: cython.ulonglong = _murmur3(p, size, 1299709) | 1
-    h: cython.ulonglong = _murmur3(p, size, 104729)
-    for _ in range(4):
-        bit: cython.Py_ssize_t = h % bits
-        if not (q[bit >> 3] >> (bit & 7)) & 1:
-            return False
-        h = (h + step) & low
-    return True
-
-
 # Pointers. A pointer stays good while the caller's argument lives and the GIL is held: leaf functions do both.
 
 
@@ -337,6 +329,33 @@ def _copy(
         memcpy(out + out_position, p + position, size)
     else:
         out[out_position : out_position + size] = p[position : position + size]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _move(
+    buffer: cython.p_uchar, to: cython.Py_ssize_t, position: cython.Py_ssize_t, size: cython.Py_ssize_t
+) -> cython.void:
+    if cython.compiled:
+        memmove(buffer + to, buffer + position, size)
+    else:
+        buffer[to : to + size] = buffer[position : position + size]
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _messages_fill(
+    p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> cython.bint:
+    """Whether `count` published messages without filter values end just at `end`."""
+    while count > 0 and end - position >= 12:
+        size: cython.longlong = _entry_size(p, position + 8, end)
+        if size < 0:
+            return False
+        position += 8 + size
+        count -= 1
+    return count == 0 and position == end
 
 
 # Reads. Each byte goes into a wide local first: shifted as it is, it would be a C int. The pointer moves first, as gcc
@@ -483,56 +502,3 @@ def _header_holds(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> cytho
     if entries > 0 or records > 0:
         return False
     return data_bytes == 0 if kind == 1 else data_bytes >= 8
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _murmur3(p: cython.p_const_uchar, size: cython.Py_ssize_t, seed: cython.ulonglong) -> cython.ulonglong:
-    # Numbers of 32 bits stand in typed locals: as literals in an expression they would be Python objects.
-    low: cython.ulonglong = 0xFFFFFFFF
-    added: cython.ulonglong = 0xE6546B64
-    last_1: cython.ulonglong = 0x85EBCA6B
-    last_2: cython.ulonglong = 0xC2B2AE35
-    h: cython.ulonglong = seed & low
-    k: cython.ulonglong = 0
-    tail: cython.Py_ssize_t = size - size % 4
-    i: cython.Py_ssize_t = 0
-    while i < tail:
-        h ^= _scrambled(_u32_little(p, i))
-        h = ((h << 13) | (h >> 19)) & low
-        h = (h * 5 + added) & low
-        i += 4
-    while size > tail:
-        size -= 1
-        byte: cython.ulonglong = p[size]
-        k = (k << 8) | byte
-        i += 1
-    length: cython.ulonglong = i
-    h ^= _scrambled(k) ^ (length & low)
-    h = ((h ^ (h >> 16)) * last_1) & low
-    h = ((h ^ (h >> 13)) * last_2) & low
-    return h ^ (h >> 16)
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _u32_little(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong:
-    p = _at(p, i)
-    a: cython.ulonglong = p[0]
-    b: cython.ulonglong = p[1]
-    c: cython.ulonglong = p[2]
-    d: cython.ulonglong = p[3]
-    return (d << 24) | (c << 16) | (b << 8) | a
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _scrambled(k: cython.ulonglong) -> cython.ulonglong:
-    low: cython.ulonglong = 0xFFFFFFFF
-    first: cython.ulonglong = 0xCC9E2D51
-    second: cython.ulonglong = 0x1B873593
-    k = (k * first) & low
-    k = ((k << 15) | (k >> 17)) & low
-    return (k * second) & low

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.encoding._kernel import murmur3_32
+from headwater.encoding._hash_kernel import murmur3_32
 
 __all__ = ["PARTITION_SEED", "partition_of"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 
-from headwater.encoding._kernel import bloom_add
+from headwater.encoding._hash_kernel import bloom_add
 from headwater.encoding.chunk import ChunkType, encode_snapshot, seal_chunk
 from headwater.log.commit import SealedChunk
 from headwater.log.files import Buffer

@@ -15,9 +15,10 @@ import msgspec
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import InvalidSettings, MalformedFrame, PeerError
 from headwater.streams.codec import Decoder, encode
-from headwater.streams.commands import CloseRequest, CloseResponse, Command, Key, ResponseCode
+from headwater.streams.commands import CloseRequest, CloseResponse, Command, Key, Publish, ResponseCode
 from headwater.streams.errors import FrameTooLarge, OutOfOrder, UnknownFrame, code_of
 from headwater.streams.layouts import ANSWER, FRAME_HEADER
+from headwater.streams.publish import joined
 
 __all__ = [
     "FRAME_SIZE_BYTES_MAX",
@@ -131,8 +132,8 @@ class Connection:
     ) -> tuple[int, list[Event]]:
         """Take the whole frames between `start` and `end`; gives how many bytes these were, and what happened.
 
-        The rest is to come again, with more behind it. Spans in events are positions in this buffer. A shell that
-        closes on an event lets those behind it be.
+        The rest is to come again, with more behind it. Spans in events are positions in this buffer, in which small
+        Publish frames may have been moved together. A shell that closes on an event lets those behind it be.
         """
         if end is None:
             end = len(buffer)
@@ -161,6 +162,8 @@ class Connection:
             position = frame_end
             if following is not self._state:
                 self._enter(following)
+            elif isinstance(command, Publish) and position < end:
+                command, position = joined(command, buffer, position, end)
             handler = self.handlers.get(key)
             if handler is None:
                 events.append(command)

@@ -16,6 +16,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from headwater.encoding._kernel import join_published
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import MalformedFrame
 from headwater.streams.commands import Key, Publish, PublishConfirm, ResponseCode
@@ -27,6 +28,7 @@ __all__ = [
     "decode_publish_confirm",
     "encode_filtered_publish",
     "encode_publish",
+    "joined",
     "publish_confirm",
     "publish_error",
     "publish_header",
@@ -36,6 +38,7 @@ PUBLISH_HEADER_BYTES = 13
 ID_BYTES = 8
 ERROR_BYTES = 10
 _FILTERED = 2
+_JOINED_BYTES_MAX = 4096
 _MESSAGE_BYTES_MIN = (0, 12, 14)
 """By version: an id, in version 2 a filter value, and the length of a record."""
 
@@ -57,6 +60,21 @@ def decode_publish(buffer: ReadableBuffer, version: int, position: int, end: int
     if count > (end - start) // _MESSAGE_BYTES_MIN[version] or (count == 0 and start != end):
         raise MalformedFrame(f"{count} messages cannot stand in {end - start} bytes")
     return Publish(publisher_id, version, count, start, end)
+
+
+def joined(command: Publish, buffer: ReadableBuffer, position: int, end: int) -> tuple[Publish, int]:
+    """The same with the messages of small frames that follow at `position`, and where these end.
+
+    A client that sends one by one costs a call for each read then, not for each message. The messages are moved up in
+    the buffer; one that cannot be written to is left alone.
+    """
+    if command.version != 1 or command.end - command.start > _JOINED_BYTES_MAX:
+        return command, position
+    if not isinstance(buffer, bytearray):
+        return command, position
+    id_ = command.publisher_id
+    count, behind, position = join_published(buffer, command.start, position, end, command.count, id_)
+    return Publish(id_, 1, count, command.start, behind), position
 
 
 def decode_publish_confirm(buffer: ReadableBuffer, version: int, position: int, end: int) -> PublishConfirm:

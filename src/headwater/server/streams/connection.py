@@ -30,6 +30,7 @@ from headwater.streams.server_connection import ServerConnection
 __all__ = ["StreamProtocol"]
 
 ROOM_BYTES_MIN = 4096
+SMALL_READ_BYTES_MAX = 16 * 1024
 
 logger = logging.getLogger("headwater.streams")
 
@@ -65,6 +66,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._held: _Held | None = None
         self._is_writable = True
         self._is_reading = True
+        self._awaits_commit = False
         self._write_due = False
         self._is_closing = False
         self._timeout: asyncio.TimerHandle | None = None
@@ -114,11 +116,14 @@ class StreamProtocol(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._heartbeat is not None:
             self._heartbeat.heard = True
+        unanswered = 0 if self.session is None else self.session.publishers.unanswered
         if self._kept is None:
-            self._receive(self._door.read_buffer, 0, nbytes)
+            buffer, end = self._door.read_buffer, nbytes
         else:
-            kept, self._kept = self._kept, None
-            self._receive(kept, 0, self._kept_bytes + nbytes)
+            buffer, end, self._kept = self._kept, self._kept_bytes + nbytes, None
+        self._receive(buffer, end)
+        if unanswered and end < min(len(buffer), SMALL_READ_BYTES_MAX):
+            self._await_commit()
 
     def pause_writing(self) -> None:
         self._is_writable = False
@@ -131,9 +136,9 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     # Bytes in
 
-    def _receive(self, buffer: bytearray, start: int, end: int) -> None:
-        consumed, events = self._machine.receive(buffer, start, end)
-        self._handle_all(_Held(events, buffer, start + consumed, end))
+    def _receive(self, buffer: bytearray, end: int) -> None:
+        consumed, events = self._machine.receive(buffer, 0, end)
+        self._handle_all(_Held(events, buffer, consumed, end))
 
     def _handle_all(self, taken: _Held) -> None:
         """Act on the events, one by one, and keep what is behind them for the next call."""
@@ -185,7 +190,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self._handle_all(held)
         elif self._kept is not None:
             kept, self._kept = self._kept, None
-            self._receive(kept, 0, self._kept_bytes)
+            self._receive(kept, self._kept_bytes)
 
     def _handle(self, event: Event, buffer: bytearray) -> None:
         session = self.session
@@ -277,6 +282,9 @@ class StreamProtocol(asyncio.BufferedProtocol):
             return
         if self.session is not None:
             self.session.publishers.write_confirms()
+        if self._awaits_commit:
+            self._awaits_commit = False
+            self._door.loop.call_soon(self._go_on)
         data = self._machine.data_to_send()
         if data:
             self._transport.write(data)
@@ -309,7 +317,13 @@ class StreamProtocol(asyncio.BufferedProtocol):
         logger.info("%s: no heartbeat for %d s, closed", self.name, 2 * self._machine.heartbeat_s)
         self.abort()
 
-    # Backpressure
+    # When not to read
+
+    def _await_commit(self) -> None:
+        """Read on when the commit under way is done. Until then what comes could only gather, at a wake-up for each
+        message; a client that sends the next message when the last one was confirmed is never made to wait."""
+        self._awaits_commit = True
+        self._stop_reading()
 
     def _stop_reading(self) -> None:
         if self._is_reading and not self._is_closing:

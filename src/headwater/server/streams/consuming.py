@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from headwater.encoding._kernel import SCAN_FIELDS, bloom_may_contain
+from headwater.encoding._hash_kernel import bloom_may_contain
+from headwater.encoding._kernel import SCAN_FIELDS
 from headwater.encoding.chunk import ChunkType
 from headwater.errors import StorageError
 from headwater.log.partition import Partition

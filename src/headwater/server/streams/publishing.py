@@ -9,6 +9,7 @@ from headwater.encoding.chunk import ENTRIES_MAX
 from headwater.errors import (
     EntryTooLarge,
     LogBusy,
+    MalformedFrame,
     MalformedSubBatch,
     PartitionDeleted,
     StorageError,
@@ -44,6 +45,8 @@ class Publishers:
         self._answered = answered
         self._publishers: dict[int, Publisher] = {}
         self._dirty: dict[Publisher, None] = {}
+        self.unanswered = 0
+        """Frames of which it is not known yet what became of them."""
 
     def declare(self, id_: int, partition: Partition, reference: str | None) -> ResponseCode:
         """Make a publisher; neither its id nor its reference on this stream may be taken on this connection."""
@@ -82,6 +85,7 @@ class Publishers:
         ids = bytearray(ID_BYTES * command.count)
 
         def done(error: StorageError | None) -> None:
+            self.unanswered -= 1
             if error is None:
                 publisher.confirmed.append(ids)
                 self._dirty[publisher] = None
@@ -89,8 +93,14 @@ class Publishers:
                 self._machine.refuse_messages(publisher.id, ids, _code_of(error))
             self._answered()
 
-        code = self._append(command, buffer, publisher, ids, done, filtered=filtered)
+        self.unanswered += 1
+        try:
+            code = self._append(command, buffer, publisher, ids, done, filtered=filtered)
+        except (LogBusy, MalformedFrame):
+            self.unanswered -= 1
+            raise
         if code is not None:
+            self.unanswered -= 1
             refused = _ids_of(command, buffer, filtered)
             self._machine.refuse_messages(publisher.id, refused, code)
 
@@ -113,7 +123,7 @@ class Publishers:
         filtered: bool,
     ) -> ResponseCode | None:
         try:
-            publisher.partition.append_published(
+            position = publisher.partition.append_published(
                 buffer,
                 command.start,
                 command.end,
@@ -130,6 +140,8 @@ class Publishers:
             raise
         except StorageError as error:
             return _code_of(error)
+        if position != command.end:
+            raise MalformedFrame(f"{command.end - position} bytes stand behind the messages of a Publish")
         return None
 
 
