@@ -196,6 +196,7 @@ async def _serve(settings: Settings) -> None:
     server = Server(settings)
     try:
         await server.start()
+        gc.set_threshold(50_000, 20, 50)
         gc.freeze()  # what is alive now stays alive; collections need not look at it again
         await asked_to_stop.wait()
     finally:
