@@ -16,7 +16,7 @@ from headwater.cli.user import users
 
 __all__ = ["app", "main"]
 
-KERNELS = ("headwater.encoding._kernel", "headwater.log._commit_kernel")
+KERNELS = ("headwater.encoding._kernel", "headwater.client._kernel", "headwater.log._commit_kernel")
 
 app = typer.Typer(
     name="headwater",
