@@ -56,22 +56,28 @@ def fill_publish(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     first_id: cython.ulonglong,
+    ids: list | None,
     filters: list | None,
     as_data: cython.bint,
 ) -> int:
-    """Write the messages of the records from `start` to `end`, with rising ids; gives the position behind them.
+    """Write the messages of the records from `start` to `end`; gives the position behind them.
 
+    Their ids are in `ids`, at the places of the records, or rise from `first_id` on.
     `messages_that_fit` has said what room they take; it is checked again, for a list may change.
     """
     fits, _ = messages_that_fit(records, start, end, filters, as_data, len(out) - position)
     if position < 0 or fits != end - start:
         raise ValueError(f"{end - start} messages have no room behind byte {position} of {len(out)}")
+    if ids is not None and len(ids) < end:
+        raise ValueError(f"there are {len(ids)} ids for {end} records")
     q: cython.p_uchar = out
     id_: cython.ulonglong = first_id
     i: cython.Py_ssize_t
     for i in range(start, end):
         record: bytes = records[i]
         record_bytes: cython.Py_ssize_t = len(record)
+        if ids is not None:
+            id_ = ids[i]
         _put(q, position, id_, 8)
         position += 8
         if filters is not None:

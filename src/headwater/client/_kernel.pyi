@@ -19,6 +19,7 @@ def fill_publish(
     start: int,
     end: int,
     first_id: int,
+    ids: list[int] | None,
     filters: list[bytes | None] | None,
     as_data: bool,
 ) -> int: ...

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 
 from headwater.errors import InvalidSettings
 
-__all__ = ["STREAM_PORT", "STREAM_TLS_PORT", "Address", "Credentials", "parse_url"]
+__all__ = ["CLIENT_VARIABLES", "STREAM_PORT", "STREAM_TLS_PORT", "Address", "Credentials", "parse_url"]
 
 STREAM_PORT = 5552
 STREAM_TLS_PORT = 5551
+CLIENT_VARIABLES = frozenset(
+    {"HEADWATER_URL", "HEADWATER_VHOST", "HEADWATER_USER", "HEADWATER_PASSWORD_FILE"}
+)
+"""What commands that connect take from the environment, besides the host and port that the server takes too."""
 
 _SCHEMES = {"rabbitmq-stream": False, "rabbitmq-stream+tls": True}
 

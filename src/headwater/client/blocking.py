@@ -141,16 +141,18 @@ class BlockingPublisher:
         self,
         records: list[bytes],
         *,
+        ids: list[int] | None = None,
         filter_values: Sequence[str | None] | None = None,
         as_data: bool = False,
-    ) -> range:
+    ) -> None:
         """Send records; returns when they are on their way."""
-        work = self.publisher.publish(records, filter_values=filter_values, as_data=as_data)
-        return self._connection.run(work)
+        self._connection.run(
+            self.publisher.publish(records, ids=ids, filter_values=filter_values, as_data=as_data)
+        )
 
-    def publish_sub_batch(self, records: Sequence[bytes], compression: Compression) -> int:
+    def publish_sub_batch(self, records: Sequence[bytes], compression: Compression) -> None:
         """Send records packed together."""
-        return self._connection.run(self.publisher.publish_sub_batch(records, compression))
+        self._connection.run(self.publisher.publish_sub_batch(records, compression))
 
     def flush(self) -> None:
         """Wait until all is confirmed; raises MessagesRefused if some were not taken."""

@@ -80,37 +80,41 @@ class StreamPublisher:
         self,
         records: list[bytes],
         *,
+        ids: list[int] | None = None,
         filter_values: Sequence[str | None] | None = None,
         as_data: bool = False,
-    ) -> range:
-        """Send records, each under the next id; gives their ids. Waits while too many are unconfirmed.
+    ) -> None:
+        """Send records, each under the next id or that of `ids`, which rise. Waits while too many are unconfirmed.
 
         With `as_data` each becomes an AMQP 1.0 message of one data section, which is what stream clients expect.
         """
         filters = None if filter_values is None else _encoded(filter_values, len(records))
-        first, taken = self.next_id, 0
+        if ids is not None and len(ids) != len(records):
+            raise InvalidCommand("Publish", f"there are {len(ids)} ids for {len(records)} messages")
+        taken = 0
         while taken < len(records):
-            room = await self._room_for_some()
-            wanted = min(len(records) - taken, room)
-            taken += await self._send_frame(records, taken, taken + wanted, filters, as_data=as_data)
-        return range(first, self.next_id)
+            wanted = min(len(records) - taken, await self._room_for_some())
+            frame, count = self._frame(records, taken, taken + wanted, ids, filters, as_data=as_data)
+            await self._connection.publish_frame(frame)
+            taken += count
 
-    async def publish_sub_batch(self, records: Sequence[bytes], compression: Compression) -> int:
-        """Send records packed together; gives the one id that they have."""
+    async def publish_sub_batch(
+        self, records: Sequence[bytes], compression: Compression, *, id_: int | None = None
+    ) -> None:
+        """Send records packed together, all under the next id or `id_`."""
         entry = pack_sub_batch(records, compression)
         await self._room_for_some()
         self._check_frame(_ID_BYTES + len(entry))
-        id_ = self._take_ids(1)
+        id_ = self.next_id if id_ is None else id_
+        self._take_ids(id_, 1)
         header = publish_header(self._id, 1, _ID_BYTES + len(entry))
         await self._connection.publish_frame(b"".join((header, id_.to_bytes(_ID_BYTES, "big"), entry)))
-        return id_
 
     async def publish_body(self, body: ReadableBuffer, first_id: int, count: int) -> None:
         """Send a body that the caller has laid out, with `count` rising ids from `first_id`, in one frame."""
         await self._room_for_some()
         self._check_frame(len(body))
-        self.next_id = first_id
-        self._take_ids(count)
+        self._take_ids(first_id, count)
         await self._connection.publish_frame(publish_header(self._id, count, len(body)) + body)
 
     async def flush(self) -> None:
@@ -120,12 +124,6 @@ class StreamPublisher:
             await self._answered_to(self._last_sent)
         self._raise_refusals()
         self._check_alive(even_if_done=True)
-
-    async def publish_and_wait(self, records: list[bytes], **options: object) -> range:
-        """As `publish`, and returns when these and all before are confirmed."""
-        ids = await self.publish(records, **options)  # type: ignore[arg-type]
-        await self.flush()
-        return ids
 
     async def close(self) -> None:
         """Wait for what is unanswered and give the publisher back."""
@@ -167,30 +165,40 @@ class StreamPublisher:
 
     # Ids, room and waiting
 
-    async def _send_frame(
-        self, records: list[bytes], start: int, end: int, filters: list[bytes | None] | None, *, as_data: bool
-    ) -> int:
-        """Send as many of these as one frame takes."""
+    def _frame(
+        self,
+        records: list[bytes],
+        start: int,
+        end: int,
+        ids: list[int] | None,
+        filters: list[bytes | None] | None,
+        *,
+        as_data: bool,
+    ) -> tuple[bytearray, int]:
+        """A frame with as many of these as it takes, and how many these are."""
         room = self._frame_bytes_max() - PUBLISH_HEADER_BYTES
         count, size = messages_that_fit(records, start, end, filters, as_data, room)
         if count == 0:
             raise MessageTooLarge(len(records[start]), room)
-        first = self._take_ids(count)
+        first = self.next_id
+        if ids is None:
+            self._take_ids(first, count)
+        else:
+            for id_ in ids[start : start + count]:
+                self._take_ids(id_, 1)
         frame = bytearray(PUBLISH_HEADER_BYTES + size)
         frame[:PUBLISH_HEADER_BYTES] = publish_header(self._id, count, size, 1 if filters is None else 2)
-        fill_publish(frame, PUBLISH_HEADER_BYTES, records, start, start + count, first, filters, as_data)
-        await self._connection.publish_frame(frame)
-        return count
+        end = start + count
+        fill_publish(frame, PUBLISH_HEADER_BYTES, records, start, end, first, ids, filters, as_data)
+        return frame, count
 
-    def _take_ids(self, count: int) -> int:
+    def _take_ids(self, first: int, count: int) -> None:
         self._check_alive()
-        first = self.next_id
         if first <= self._last_sent:
             raise IdsNotRising(first, self._last_sent)
         self._unanswered.add(first, count)
         self._last_sent = first + count - 1
         self.next_id = first + count
-        return first
 
     def _frame_bytes_max(self) -> int:
         # What counts is the size field, which leaves itself out; a few bytes less harm nobody.
