@@ -11,12 +11,14 @@ import typer
 from headwater import __version__
 from headwater.cli.check import check
 from headwater.cli.demo import demo
+from headwater.cli.publish import publish
 from headwater.cli.serve import serve
+from headwater.cli.tail import tail
 from headwater.cli.user import users
 
 __all__ = ["app", "main"]
 
-KERNELS = ("headwater.encoding._kernel", "headwater.log._commit_kernel")
+KERNELS = ("headwater.encoding._kernel", "headwater.client._kernel", "headwater.log._commit_kernel")
 
 app = typer.Typer(
     name="headwater",
@@ -65,6 +67,8 @@ def _is_compiled(name: str) -> bool:
 
 
 app.command("serve")(serve)
+app.command("publish")(publish)
+app.command("tail")(tail)
 app.command("check")(check)
 app.command("demo")(demo)
 app.add_typer(users, name="user")

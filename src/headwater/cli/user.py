@@ -224,7 +224,7 @@ def _password(file: Path | None) -> str:
     from headwater.server.security.users import PASSWORD_BYTES_MAX, password_from, without_line_end
 
     if file is not None:
-        return password_from(file)
+        return password_from(file, "password_file")
     if sys.stdin.isatty():
         return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True))
     given = sys.stdin.buffer.read(PASSWORD_BYTES_MAX + 3)

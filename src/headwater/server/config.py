@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, inspect
 
+from headwater.client.address import CLIENT_VARIABLES
 from headwater.encoding.scram import ITERATIONS_MAX, ITERATIONS_MIN
 from headwater.errors import InvalidSettings
 
@@ -226,6 +227,7 @@ def _in_environment(environment: Mapping[str, str]) -> Iterator[_Given]:
         if (
             not variable.startswith(PREFIX)
             or variable == CONFIG_VARIABLE
+            or variable in CLIENT_VARIABLES
             or _SERVICE_LINK.fullmatch(variable)
         ):
             continue

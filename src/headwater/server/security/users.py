@@ -104,16 +104,16 @@ def first_user(admin_name: str | None, password_file: Path | None) -> NewUser:
     )
 
 
-def password_from(file: Path) -> str:
+def password_from(file: Path, setting: str = "admin_password_file") -> str:
     """The password in a file, less one end of line; raises `InvalidSettings` if there is none to be had."""
     try:
         with file.open("rb") as opened:
             data = opened.read(PASSWORD_BYTES_MAX + 3)
         text = data.decode()
     except OSError as error:
-        raise InvalidSettings("admin_password_file", f"cannot read {file}: {error.strerror}") from error
+        raise InvalidSettings(setting, f"cannot read {file}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise InvalidSettings("admin_password_file", f"{file} is not UTF-8") from error
+        raise InvalidSettings(setting, f"{file} is not UTF-8") from error
     return without_line_end(text)
 
 
