@@ -90,11 +90,11 @@ class ServerConnection(Connection):
     __slots__ = (
         "_consumer_updates",
         "_frame_size_bytes_max_own",
-        "_mechanism",
         "_mechanisms",
         "_own_properties",
         "_request_id",
         "_rounds",
+        "mechanism",
         "peer_properties",
         "takes_committed_chunk_id",
     )
@@ -114,7 +114,8 @@ class ServerConnection(Connection):
         self._frame_size_bytes_max_own = frame_size_bytes_max
         self._own_properties = dict(peer_properties)
         self._mechanisms = tuple(mechanisms)
-        self._mechanism = ""
+        self.mechanism = ""
+        """How the client proved who it is."""
         self._rounds = 0
         self._request_id = 0
         self._consumer_updates: set[int] = set()
@@ -217,10 +218,10 @@ class ServerConnection(Connection):
         self._rounds += 1
         if command.mechanism not in self._mechanisms:
             self.refuse_authentication(ResponseCode.SASL_MECHANISM_NOT_SUPPORTED)
-        elif self._rounds > AUTHENTICATION_ROUNDS_MAX or self._mechanism not in ("", command.mechanism):
+        elif self._rounds > AUTHENTICATION_ROUNDS_MAX or self.mechanism not in ("", command.mechanism):
             self.refuse_authentication(ResponseCode.SASL_ERROR)
         else:
-            self._mechanism = command.mechanism
+            self.mechanism = command.mechanism
             events.append(command)
 
     def _tune(self, command: Command, events: list[Event]) -> None:

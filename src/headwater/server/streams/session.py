@@ -134,6 +134,10 @@ class Session:
         self._updates[correlation_id] = _Update(subscription_id, active, timeout)
         self._outlet.answered()
 
+    def is_in_group(self, subscription_id: int) -> bool:
+        """Whether a subscription is a single active consumer, active or not."""
+        return subscription_id in self._groups
+
     # Deliveries of subscriptions
 
     def can_deliver(self) -> bool:
@@ -200,6 +204,7 @@ class Session:
             min(command.credit, CREDIT_MAX),
             Filter.of(properties),
             self,
+            properties,
         )
         self.subscriptions[command.subscription_id] = subscription
         self._machine.send(c.SubscribeResponse(command.correlation_id, OK))
