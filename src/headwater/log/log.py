@@ -14,6 +14,7 @@ from headwater.log.settings import LogSettings
 
 __all__ = [
     "LOG_FORMAT",
+    "PARTITIONS_MAX",
     "Log",
     "LogDefinition",
     "LogKind",

@@ -82,6 +82,11 @@ class StreamProtocol(asyncio.BufferedProtocol):
         """What was agreed on, and what the client said of itself."""
         return self._machine
 
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the client came by TLS."""
+        return self._transport.get_extra_info("ssl_object") is not None
+
     def address(self, end: Literal["peername", "sockname"]) -> tuple[str, int]:
         """Host and port of the client's end, or of ours; nothing and 0 where the end has none."""
         found = self._transport.get_extra_info(end)
