@@ -95,6 +95,7 @@ class ServerConnection(Connection):
         "_request_id",
         "_rounds",
         "mechanism",
+        "peer_is_javascript",
         "peer_properties",
         "takes_committed_chunk_id",
     )
@@ -121,6 +122,8 @@ class ServerConnection(Connection):
         self._consumer_updates: set[int] = set()
         self.peer_properties: dict[str, str] = {}
         """What the client says of itself."""
+        self.peer_is_javascript = False
+        """Whether it is the JavaScript client, which needs some care."""
         self.takes_committed_chunk_id = False
         """Whether the client takes version 2 of Deliver."""
 
@@ -204,6 +207,9 @@ class ServerConnection(Connection):
     def _exchange_properties(self, command: Command, events: list[Event]) -> None:
         assert isinstance(command, c.PeerPropertiesRequest)
         self.peer_properties = command.peer_properties
+        self.peer_is_javascript = command.peer_properties.get("platform") == "javascript"
+        # It knows no Close of the server: it throws, and its process ends.
+        self.peer_takes_close = not self.peer_is_javascript
         answer = c.PeerPropertiesResponse(command.correlation_id, ResponseCode.OK, self._own_properties)
         self._queue(answer)
         events.append(command)

@@ -11,7 +11,7 @@ from headwater.log.store import Store
 from headwater.server.streams.arguments import known_arguments, log_settings
 from headwater.streams.commands import ResponseCode
 
-__all__ = ["Topology"]
+__all__ = ["Topology", "is_valid_name"]
 
 RESERVED_PREFIX = "amq."
 
@@ -36,7 +36,7 @@ class Topology:
     ) -> None:
         """Make a log; raises `InvalidSettings`, `LogExists`, `LogDiffers` if the other one has other settings."""
         for each in (name, *(partition.name for partition in partitions)):
-            if not each.strip() or each.startswith(RESERVED_PREFIX):
+            if not is_valid_name(each):
                 raise InvalidSettings("name", f"{each!r} is empty, or begins with {RESERVED_PREFIX!r}")
         settings = log_settings(arguments)
         try:
@@ -131,3 +131,8 @@ class Topology:
         except StorageError:
             return ResponseCode.INTERNAL_ERROR
         return ResponseCode.OK
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether clients may give this name to something."""
+    return bool(name.strip()) and not name.startswith(RESERVED_PREFIX)
