@@ -16,6 +16,7 @@ __all__ = [
     "InvalidStagedCommit",
     "LogBusy",
     "LogCorrupt",
+    "LogDiffers",
     "LogExists",
     "MalformedChunk",
     "MalformedFrame",
@@ -108,6 +109,16 @@ class LogExists(CallerError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"log {name!r} exists already; choose another name, or delete it first")
+
+
+class LogDiffers(LogExists):
+    """A log of this name is there already, with other settings than those asked for."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.args = (
+            f"log {name!r} exists already with other settings; ask for the same, or delete it first",
+        )
 
 
 class UnknownPartition(CallerError):

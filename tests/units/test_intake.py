@@ -6,7 +6,7 @@ import pytest
 
 from headwater.encoding.chunk import ENTRIES_MAX
 from headwater.errors import EntryTooLarge, InvalidEntries, MalformedFrame
-from headwater.log.intake import Intake
+from headwater.log.intake import MIXED_ENTRIES_MAX, Intake
 from headwater.log.settings import LogSettings
 from headwater.log.tracking import Publisher
 from tests.log_material import Answers, entry, sub_batch
@@ -174,3 +174,29 @@ def test_a_waiter_belongs_to_the_newest_gathering(intake: Intake) -> None:
     later = Answers()
     assert intake.wait(later)
     assert [gathering.waiting for gathering in intake.take()] == [[late, later]]
+
+
+def test_filtered_and_unfiltered_messages_share_small_chunks_alone() -> None:
+    def chunks(*runs: tuple[int, bytes | None]) -> list[int]:
+        intake = Intake(LogSettings())
+        for count, value in runs:
+            published(intake, [Message(number, entry(b"x"), value) for number in range(count)])
+        return [gathering.entries for gathering in intake.take()]
+
+    few, many = MIXED_ENTRIES_MAX, MIXED_ENTRIES_MAX + 1
+    assert chunks((many, b"eu"), (5, None)) == [many, 5]
+    assert chunks((many, None), (5, b"eu")) == [many, 5]
+    assert chunks((few, b"eu"), (5, None)) == [few + 5]
+    assert chunks((few, None), (5, b"eu")) == [few + 5]
+    assert chunks((many, b"eu"), (many, b"us"), (many, b"eu")) == [3 * many]
+    assert chunks((many, None), (many, None)) == [2 * many]
+
+
+def test_a_message_that_may_have_a_filter_value_and_has_none_is_unfiltered() -> None:
+    intake = Intake(LogSettings())
+    count = MIXED_ENTRIES_MAX + 1
+    body = publish_body([Message(number, entry(b"x"), None) for number in range(count)], filtered=True)
+    for _ in range(2):
+        intake.add_published(body, 0, len(body), count, None, bytearray(8 * count), 0, filtered=True)
+    intake.add(entry(b"x"), 1, 1, None, 0)
+    assert [gathering.entries for gathering in intake.take()] == [2 * count + 1]

@@ -32,8 +32,17 @@ def definition(**changes: Any) -> LogDefinition:
 
 
 def test_a_definition_reads_as_it_was_written(tmp_path: Path) -> None:
-    parts = (PartitionDefinition("a", "key"), PartitionDefinition("ä" * 127))
-    written = definition(kind="super_stream", partitions=parts, settings=LogSettings(max_bytes=5))
+    parts = (
+        PartitionDefinition("a", "key"),
+        PartitionDefinition("ä" * 127),
+        PartitionDefinition("b", "x", 3, 0),
+    )
+    written = definition(
+        kind="super_stream",
+        partitions=parts,
+        settings=LogSettings(max_bytes=5),
+        arguments={"max-length-bytes": "5"},
+    )
     write_definition(Files(), tmp_path, written)
     assert read_definition(Files(), tmp_path) == written
 
@@ -46,16 +55,17 @@ def test_names_have_1_to_255_bytes(name: str) -> None:
     assert definition(name="n" * 255).name == "n" * 255
 
 
-def test_a_log_has_1_to_1000_partitions_with_names_of_their_own() -> None:
+def test_a_log_has_up_to_1000_partitions_with_names_of_their_own() -> None:
     many = tuple(PartitionDefinition(str(number)) for number in range(1001))
-    assert len(definition(kind="super_stream", partitions=many[:1000]).partitions) == 1000
-    for count in (0, 1001):
-        with pytest.raises(InvalidSettings, match=f"{count} is not between 1 and 1000"):
-            definition(kind="super_stream", partitions=many[:count])
+    for count in (0, 1000):
+        assert len(definition(kind="super_stream", partitions=many[:count]).partitions) == count
+    with pytest.raises(InvalidSettings, match="1001 are more than 1000"):
+        definition(kind="super_stream", partitions=many)
     with pytest.raises(InvalidSettings, match="two have the same name"):
         definition(kind="super_stream", partitions=ONE * 2)
-    with pytest.raises(InvalidSettings, match="a stream has one; make it a super stream"):
-        definition(partitions=many[:2])
+    for partitions in ((), many[:2], (PartitionDefinition("orders", stream_id=3),)):
+        with pytest.raises(InvalidSettings, match="a stream has one of its own; make it a super stream"):
+            definition(partitions=partitions)
 
 
 def test_a_newer_format_is_refused_whatever_else_it_says(tmp_path: Path) -> None:

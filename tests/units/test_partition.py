@@ -15,6 +15,7 @@ from headwater.errors import (
     PartitionDeleted,
     PartitionReadOnly,
     ReferenceTooLong,
+    WriteFailed,
 )
 from headwater.log.partition import Partition, PartitionState
 from tests.log_material import (
@@ -452,3 +453,29 @@ def test_in_memory_mode_only_new_segments_are_synced() -> None:
     assert [line for line in machine.files.trace if " sync " in line and "0.segment" in line]
     machine.reopen()
     assert read_records(machine.log())[:3] == [b"first", b"second", b"third"]
+
+
+def test_who_asks_when_all_is_settled_is_told_at_once_or_with_what_was_appended_before(
+    machine: Machine,
+) -> None:
+    partition, told = machine.log(), Answers()
+    partition.when_settled(told)
+    assert told == [None]
+    with machine.held_back(partition, b"in flight"):
+        partition.when_settled(told)
+        append(partition, b"gathered")
+        partition.when_settled(told)
+        assert told == [None]
+    assert told == [None] * 3
+
+
+def test_what_is_refused_is_settled_too(machine: Machine) -> None:
+    partition, told = machine.log(), Answers()
+    publish(partition, [1])
+    machine.store.flush()
+    machine.files.fail_write("*.segment")
+    publish(partition, [2])
+    partition.when_settled(told)
+    machine.store.flush()
+    assert [type(answer) for answer in told] == [WriteFailed]
+    assert partition.sequence(b"publisher") == 1

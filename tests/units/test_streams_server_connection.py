@@ -284,6 +284,19 @@ def test_the_answer_to_close_may_come_byte_by_byte() -> None:
     assert server.state is State.CLOSED
 
 
+def test_a_client_that_knows_no_close_is_closed_without_a_word() -> None:
+    for platform, state, told in (
+        ("javascript", State.CLOSED, []),
+        ("Java", State.CLOSING, [c.CloseRequest]),
+    ):
+        server = connection()
+        take(server, c.PeerPropertiesRequest(1, {"platform": platform}))
+        sent(server)
+        server.close(ResponseCode.OK, "stopping")
+        assert server.state is state
+        assert list(map(type, sent(server))) == told
+
+
 def test_a_client_may_close_at_any_step() -> None:
     for server in (connection(), opened()):
         request = c.CloseRequest(9, ResponseCode.OK, "OK")

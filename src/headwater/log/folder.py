@@ -113,6 +113,10 @@ class DataFolder:
         self._files.rename(unnamed, folder)
         self._files.sync_folder(folder.parent)
 
+    def replace_definition(self, definition: LogDefinition) -> None:
+        """Have a log be what this says, durably."""
+        write_definition(self._files, self.log(definition.id), definition)
+
     def delete_log(self, log_id: int) -> Path:
         """Mark a log as deleted, durably; gives the folder that is to be removed."""
         folder = self.log(log_id)

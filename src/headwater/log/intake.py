@@ -20,6 +20,10 @@ OnDone = Callable[[StorageError | None], None]
 _BUFFER_BYTES_MIN = 4096
 _UNFILTERED = b""
 
+MIXED_ENTRIES_MAX = 32
+"""A chunk with more entries is not continued by some that have filter values where it has none, or the reverse: whoever
+filters gets whole chunks, and under load one chunk would hold something for everybody."""
+
 _LENGTHS = struct.Struct(">HII")
 
 
@@ -52,6 +56,11 @@ class Gathering:
     def data_bytes(self) -> int:
         """Bytes of entries so far."""
         return self.end - CHUNK_HEADER_BYTES
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether an entry has a filter value."""
+        return bool(self.filter_values) and self.filter_values != {_UNFILTERED}
 
     def grow(self, data_bytes: int) -> None:
         """Make room for this many bytes of entries in all."""
@@ -101,6 +110,7 @@ class Intake:
             raise InvalidEntries(count, records, ENTRIES_MAX)
         if size > (self._settings.entry_bytes_max if count == 1 else self._settings.chunk_data_bytes_max):
             raise EntryTooLarge(size, self._settings.entry_bytes_max)
+        self._keep_apart(is_filtered=False)
         gathering = self._with_room(size, count)
         gathering.note_filter_values(None)
         gathering.put(entries)
@@ -127,6 +137,7 @@ class Intake:
         if end - start > min(self._settings.chunk_data_bytes_max, self._settings.entry_bytes_max):
             self._check_entry_sizes(body, start, end, count, filtered)
         values = filter_values(body, start, end, count) if filtered else None
+        self._keep_apart(is_filtered=values is not None and any(values))
         position = start
         last = _last_sequence(publisher)
         while True:
@@ -192,6 +203,15 @@ class Intake:
             if size > limit and position + size <= end:
                 raise EntryTooLarge(size, limit)
             position += size
+
+    def _keep_apart(self, *, is_filtered: bool) -> None:
+        gathering = self._open
+        if (
+            gathering is not None
+            and gathering.entries > MIXED_ENTRIES_MAX
+            and gathering.is_filtered is not is_filtered
+        ):
+            self._close(gathering)
 
     def _with_room(self, size: int, count: int) -> Gathering:
         gathering = self._open

@@ -14,6 +14,7 @@ from headwater.log.settings import LogSettings
 
 __all__ = [
     "LOG_FORMAT",
+    "PARTITIONS_MAX",
     "Log",
     "LogDefinition",
     "LogKind",
@@ -30,10 +31,17 @@ LogKind = Literal["stream", "super_stream"]
 
 
 class PartitionDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One partition: the name of its stream, and its routing key where the log has them."""
+    """One partition: the name of its stream, and its routing key where the log has them.
+
+    It lies in the folder of its log, under its number among those that do, unless `stream_id` says that it is a stream
+    of its own which was bound to this super stream: then in that stream's folder, for as long as it is bound.
+    """
 
     name: str
     key: str = ""
+    stream_id: int = 0
+    order: int | None = None
+    """Where a bound stream stands among the others; those without come in the order of binding."""
 
 
 class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -46,19 +54,44 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: LogKind
     partitions: tuple[PartitionDefinition, ...]
     settings: LogSettings
+    arguments: dict[str, str] = msgspec.field(default_factory=dict)
+    """What a stream client or the management API asked for, in its own words; `settings` is what counts."""
 
     def __post_init__(self) -> None:
         for name in (self.name, self.vhost, *(partition.name for partition in self.partitions)):
             if not 0 < len(name.encode()) <= NAME_BYTES_MAX:
                 raise InvalidSettings("name", f"{name!r} is not 1 to {NAME_BYTES_MAX} bytes long")
-        if not 1 <= len(self.partitions) <= PARTITIONS_MAX:
-            raise InvalidSettings(
-                "partitions", f"{len(self.partitions)} is not between 1 and {PARTITIONS_MAX}"
-            )
-        if self.kind == "stream" and len(self.partitions) != 1:
-            raise InvalidSettings("partitions", "a stream has one; make it a super stream")
+        if len(self.partitions) > PARTITIONS_MAX:
+            raise InvalidSettings("partitions", f"{len(self.partitions)} are more than {PARTITIONS_MAX}")
+        if self.kind == "stream" and (len(self.partitions) != 1 or self.partitions[0].stream_id):
+            raise InvalidSettings("partitions", "a stream has one of its own; make it a super stream")
         if len({partition.name for partition in self.partitions}) != len(self.partitions):
             raise InvalidSettings("partitions", "two have the same name")
+
+    @property
+    def own_partitions(self) -> list[PartitionDefinition]:
+        """Those that lie in the log's folder."""
+        return [partition for partition in self.partitions if not partition.stream_id]
+
+    def bound(self, partition: PartitionDefinition) -> LogDefinition:
+        """The same with one more stream bound, in its place."""
+        others = list(self.partitions)
+        if partition.order is None:
+            return msgspec.structs.replace(self, partitions=(*others, partition))
+        at = next(
+            (
+                at
+                for at, other in enumerate(others)
+                if other.order is not None and other.order > partition.order
+            ),
+            len(others),
+        )
+        return msgspec.structs.replace(self, partitions=(*others[:at], partition, *others[at:]))
+
+    def unbound(self, stream_id: int) -> LogDefinition:
+        """The same without this stream."""
+        left = tuple(partition for partition in self.partitions if partition.stream_id != stream_id)
+        return msgspec.structs.replace(self, partitions=left)
 
 
 class Log:
@@ -75,6 +108,11 @@ class Log:
     def name(self) -> str:
         """As users say it."""
         return self.definition.name
+
+    @property
+    def own_partitions(self) -> list[Partition]:
+        """The partitions that go when the log does; those of bound streams stay."""
+        return [partition for partition in self.partitions if partition.id.log_id == self.definition.id]
 
 
 def write_definition(files: Files, folder: Path, definition: LogDefinition) -> None:

@@ -132,7 +132,7 @@ class Partition:
             before = self.intake.byte_count
             self.intake.add(entries, count, records, publisher, sequence)
             self._taken_since(before)
-        self._wait(on_done)
+        self.when_settled(on_done)
 
     def append_published(
         self,
@@ -163,7 +163,7 @@ class Partition:
             self._taken_since(before)
             if publisher is not None and publisher.sequence < 0:
                 self.tracking.forget(publisher)
-        self._wait(on_done)
+        self.when_settled(on_done)
         return position
 
     def store_offset(self, reference: bytes, offset: int) -> None:
@@ -172,6 +172,15 @@ class Partition:
         self.tracking.store_offset(reference, offset)
         self._gave_back = False
         self.owner.mark_dirty(self)
+
+    def when_settled(self, on_done: OnDone) -> None:
+        """Call back when all that was appended so far is durable or refused; at once if nothing is under way."""
+        if self.intake.wait(on_done):
+            return
+        if self.in_flight is None:
+            on_done(None)
+        else:
+            self.in_flight.waiting.append(on_done)
 
     def sequence(self, reference: bytes) -> int | None:
         """The last publishing id of a reference that is on disk."""
@@ -509,15 +518,6 @@ class Partition:
             raise PartitionReadOnly(self.name, str(self.error))
         if byte_count and not self.has_room:
             raise LogBusy(self.uncommitted_bytes, self.owner.settings.partition_uncommitted_bytes_max)
-
-    def _wait(self, on_done: OnDone) -> None:
-        """Call back when all that was appended so far is durable."""
-        if self.intake.wait(on_done):
-            return
-        if self.in_flight is None:
-            on_done(None)
-        else:
-            self.in_flight.waiting.append(on_done)
 
     def _taken_since(self, before: int) -> None:
         self.owner.uncommitted_bytes += self.intake.byte_count - before

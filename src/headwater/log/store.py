@@ -5,11 +5,18 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from headwater.errors import LogExists, PartitionDeleted, PartitionReadOnly, StorageError, UnknownLog
+from headwater.errors import (
+    InvalidSettings,
+    LogExists,
+    PartitionDeleted,
+    PartitionReadOnly,
+    StorageError,
+    UnknownLog,
+)
 from headwater.log.commit import PartitionId, SealedChunk
 from headwater.log.committer import Committer, Job, ThreadedCommitter
 from headwater.log.files import Files, storage_error
@@ -154,7 +161,7 @@ class Store:
     @property
     def partition_count(self) -> int:
         """Partitions of all logs."""
-        return sum(len(log.partitions) for log in self.logs.values())
+        return sum(len(log.own_partitions) for log in self.logs.values())
 
     def create_log(
         self,
@@ -164,16 +171,18 @@ class Store:
         kind: LogKind = "stream",
         partitions: Sequence[PartitionDefinition] = (),
         settings: LogSettings | None = None,
+        arguments: Mapping[str, str] | None = None,
     ) -> Log:
-        """Make a log; durable when this returns. Without partitions it gets one of its own name."""
+        """Make a log; durable when this returns. A stream has one partition of its own name."""
         definition = LogDefinition(
             LOG_FORMAT,
             self._folder.definition.next_log_id,
             vhost,
             name,
             kind,
-            tuple(partitions) or (PartitionDefinition(name),),
+            tuple(partitions) or ((PartitionDefinition(name),) if kind == "stream" else ()),
             settings or LogSettings(),
+            dict(arguments or {}),
         )
         taken = {partition.name for log in self._logs_of(vhost) for partition in log.partitions}
         taken |= {log.name for log in self._logs_of(vhost)}
@@ -187,15 +196,33 @@ class Store:
             raise storage_error(error.errno or 0, self._folder.log(definition.id)) from error
         return self._add_log(definition)
 
+    def bind_stream(
+        self, super_stream: str, stream: str, *, vhost: str = "/", key: str = "", order: int | None = None
+    ) -> None:
+        """Make a stream a partition of a super stream too; durable when this returns."""
+        target, bound = self.log(super_stream, vhost), self.log(stream, vhost)
+        if target.definition.kind != "super_stream" or bound.definition.kind != "stream":
+            raise InvalidSettings("partitions", "a stream is bound to a super stream, and nothing else is")
+        partition = PartitionDefinition(stream, key, bound.definition.id, order)
+        if partition not in target.definition.partitions:
+            self._redefine(target, target.definition.bound(partition))
+
     def delete_log(self, name: str, vhost: str = "/") -> None:
-        """Delete a log with its partitions; durable when this returns, the bytes go later."""
+        """Delete a log with its own partitions; durable when this returns, the bytes go later.
+
+        A stream that is bound to super streams leaves them first. Streams that are bound to the log stay.
+        """
         log = self.log(name, vhost)
+        for other in self._logs_of(vhost):
+            unbound = other.definition.unbound(log.definition.id)
+            if unbound != other.definition:
+                self._redefine(other, unbound)
         try:
             removed = self._folder.delete_log(log.definition.id)
         except OSError as error:
             raise storage_error(error.errno or 0, log.folder) from error
         del self.logs[vhost, name]
-        for partition in log.partitions:
+        for partition in log.own_partitions:
             del self._partitions[partition.id]
             del self._streams[vhost, partition.name]
             partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
@@ -305,6 +332,8 @@ class Store:
             self.damaged.append(f"$state: {state.error}")
         for definition in self._folder.definitions():
             self._add_log(definition)
+        for log in self.logs.values():
+            self._resolve(log)
         self.staging.open()
         self._note_foreign(self.staging.foreign)
         self.staged = StagedCommits(self.state, self.staging, self._partitions.get, self._clock)
@@ -315,12 +344,36 @@ class Store:
 
     def _add_log(self, definition: LogDefinition) -> Log:
         log = Log(definition, self._folder.log(definition.id))
-        names = [partition.name for partition in definition.partitions]
+        names = [partition.name for partition in definition.own_partitions]
         log.partitions = self._open_partitions(definition.id, names, definition.settings)
         self.logs[definition.vhost, definition.name] = log
         for partition in log.partitions:
             self._streams[definition.vhost, partition.name] = partition
         return log
+
+    def _redefine(self, log: Log, definition: LogDefinition) -> None:
+        try:
+            self._folder.replace_definition(definition)
+        except OSError as error:
+            raise storage_error(error.errno or 0, log.folder) from error
+        log.definition = definition
+        self._resolve(log)
+
+    def _resolve(self, log: Log) -> None:
+        """Find the partitions that a log's definition names, those of bound streams among them."""
+        missing = [
+            partition
+            for partition in log.definition.partitions
+            if partition.stream_id and PartitionId(partition.stream_id, 0) not in self._partitions
+        ]
+        for partition in missing:
+            self.notices.append(f"{log.name}: its partition {partition.name} is a stream that is gone")
+            log.definition = log.definition.unbound(partition.stream_id)
+        own = iter(log.own_partitions)
+        log.partitions = [
+            self._partitions[PartitionId(partition.stream_id, 0)] if partition.stream_id else next(own)
+            for partition in log.definition.partitions
+        ]
 
     def _open_partitions(self, log_id: int, names: Sequence[str], settings: LogSettings) -> list[Partition]:
         folder = self._folder.log(log_id)

@@ -20,7 +20,11 @@ from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import make_application
+from headwater.server.http.authentication import BasicAuthentication
 from headwater.server.http.listener import HttpListener
+from headwater.server.http.management.application import PREFIX, make_management
+from headwater.server.http.management.call import Management
+from headwater.server.http.management.node import Node
 from headwater.server.logging import configure
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
@@ -64,9 +68,11 @@ class Server:
         self._catalogue: Catalogue | None = None
         self._passwords: PasswordChecker | None = None
         self._streams: Door | None = None
+        self._authentication: BasicAuthentication
         self._stream_listeners: list[StreamListener] = []
         self._retention: asyncio.Task[None] | None = None
-        self._http = HttpListener(make_application(self.health), settings.http_stop_timeout_s)
+        self._http: HttpListener | None = None
+        self._listening: list[tuple[str, str, int]] = []
 
     @property
     def state(self) -> ServerState:
@@ -101,8 +107,7 @@ class Server:
             logger.error("damaged: %s; see `headwater check`", damage)
         await self._open_streams(self._store)
         self._retention = asyncio.create_task(self._keep_retention(self._store))
-        for address in await self._http.open(self._settings.host, self._settings.http_port):
-            logger.info("listening http %s", address)
+        await self._open_http()
 
     async def stop(self) -> None:
         """Close the doors, then flush and release the data folder; whatever was opened is closed."""
@@ -110,7 +115,8 @@ class Server:
         if self._retention is not None:
             self._retention.cancel()
             await asyncio.wait([self._retention])
-        await self._http.close()
+        if self._http is not None:
+            await self._http.close()
         for listener in self._stream_listeners:
             listener.close()
         if self._streams is not None:
@@ -133,8 +139,9 @@ class Server:
         self._passwords = passwords = PasswordChecker(
             remembered_max=settings.password_cache_entries_max, remembered_s=settings.password_cache_s
         )
+        authenticator = Authenticator(catalogue, passwords)
         sasl = Sasl(
-            Authenticator(catalogue, passwords),
+            authenticator,
             allows_anonymous=settings.sasl_anonymous,
             allows_plain_without_tls=settings.sasl_plain_without_tls,
         )
@@ -145,6 +152,7 @@ class Server:
             step_timeout_s=settings.stream_handshake_timeout_s,
             failure_delay_s=settings.sasl_failure_delay_s,
         )
+        self._authentication = BasicAuthentication(authenticator, sasl, settings.sasl_failure_delay_s)
         loop = asyncio.get_running_loop()
         self._streams = Door(store, Access(catalogue), sasl, loop, limits, settings.stream_announced_version)
         await self._listen_for_streams(
@@ -176,7 +184,30 @@ class Server:
         if advertised_host and advertised_port:
             told = f"{advertised_host}:{advertised_port}"
         for address in await listener.open(self._settings.host, port):
+            self._note_listener("stream" if tls is None else "stream/ssl", address)
             logger.info("listening %s %s advertised to clients: %s", kind, address, told)
+
+    async def _open_http(self) -> None:
+        settings, door, catalogue = self._settings, self._streams, self._catalogue
+        assert door is not None, "the doors are opened in their order"
+        assert catalogue is not None, "the catalogue is opened before the doors"
+        node = Node(
+            settings.stream_advertised_host or settings.host,
+            settings.data,
+            settings.stream_announced_version,
+            self._started_at,
+            self._listening,
+        )
+        management = make_management(Management(door, catalogue, node), self._authentication)
+        application = make_application(self.health, {PREFIX: management})
+        self._http = HttpListener(application, settings.http_stop_timeout_s)
+        for address in await self._http.open(settings.host, settings.http_port):
+            self._note_listener("http", address)
+            logger.info("listening http %s", address)
+
+    def _note_listener(self, protocol: str, address: str) -> None:
+        host, _, port = address.rpartition(":")
+        self._listening.append((protocol, host.strip("[]"), int(port)))
 
     async def _keep_retention(self, store: Store) -> None:
         while True:

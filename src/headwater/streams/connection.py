@@ -86,6 +86,7 @@ class Connection:
         "_state",
         "frame_size_bytes_max",
         "heartbeat_s",
+        "peer_takes_close",
     )
 
     table: ClassVar[Table]
@@ -106,6 +107,8 @@ class Connection:
         """The largest frame to send, 0 for any; what was agreed on, once the state is behind TUNE."""
         self.heartbeat_s = heartbeat_s
         """0 is none; what was agreed on, once the state is behind TUNE."""
+        self.peer_takes_close = True
+        """Whether the peer can be told by a Close that the connection ends."""
         self._frame_size_bytes_max = FRAME_SIZE_BYTES_MAX_BEFORE_OPEN
         self._out: list[bytes] = []
         self._skip_bytes = 0
@@ -191,6 +194,9 @@ class Connection:
     def close(self, code: ResponseCode, reason: str) -> None:
         """Tell the peer that the connection ends; without effect when it ends already."""
         if self.has_ended:
+            return
+        if not self.peer_takes_close:
+            self._enter(State.CLOSED)
             return
         shown = reason.encode("utf-8", "replace")[:_CLOSE_REASON_BYTES_MAX].decode("utf-8", "ignore")
         self._out.append(encode(CloseRequest(self._next_correlation_id(), code, shown)))

@@ -90,11 +90,12 @@ class ServerConnection(Connection):
     __slots__ = (
         "_consumer_updates",
         "_frame_size_bytes_max_own",
-        "_mechanism",
         "_mechanisms",
         "_own_properties",
         "_request_id",
         "_rounds",
+        "mechanism",
+        "peer_is_javascript",
         "peer_properties",
         "takes_committed_chunk_id",
     )
@@ -114,12 +115,15 @@ class ServerConnection(Connection):
         self._frame_size_bytes_max_own = frame_size_bytes_max
         self._own_properties = dict(peer_properties)
         self._mechanisms = tuple(mechanisms)
-        self._mechanism = ""
+        self.mechanism = ""
+        """How the client proved who it is."""
         self._rounds = 0
         self._request_id = 0
         self._consumer_updates: set[int] = set()
         self.peer_properties: dict[str, str] = {}
         """What the client says of itself."""
+        self.peer_is_javascript = False
+        """Whether it is the JavaScript client, which needs some care."""
         self.takes_committed_chunk_id = False
         """Whether the client takes version 2 of Deliver."""
 
@@ -203,6 +207,9 @@ class ServerConnection(Connection):
     def _exchange_properties(self, command: Command, events: list[Event]) -> None:
         assert isinstance(command, c.PeerPropertiesRequest)
         self.peer_properties = command.peer_properties
+        self.peer_is_javascript = command.peer_properties.get("platform") == "javascript"
+        # It knows no Close of the server: it throws, and its process ends.
+        self.peer_takes_close = not self.peer_is_javascript
         answer = c.PeerPropertiesResponse(command.correlation_id, ResponseCode.OK, self._own_properties)
         self._queue(answer)
         events.append(command)
@@ -217,10 +224,10 @@ class ServerConnection(Connection):
         self._rounds += 1
         if command.mechanism not in self._mechanisms:
             self.refuse_authentication(ResponseCode.SASL_MECHANISM_NOT_SUPPORTED)
-        elif self._rounds > AUTHENTICATION_ROUNDS_MAX or self._mechanism not in ("", command.mechanism):
+        elif self._rounds > AUTHENTICATION_ROUNDS_MAX or self.mechanism not in ("", command.mechanism):
             self.refuse_authentication(ResponseCode.SASL_ERROR)
         else:
-            self._mechanism = command.mechanism
+            self.mechanism = command.mechanism
             events.append(command)
 
     def _tune(self, command: Command, events: list[Event]) -> None:

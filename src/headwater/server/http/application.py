@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
-import msgspec
 from aiohttp import web
 
 from headwater.server.health import Health
+from headwater.server.http.answers import json_answer
 
 __all__ = ["make_application"]
 
 
-def make_application(health: Callable[[], Health]) -> web.Application:
-    """Build the application; `health` is asked anew for each request."""
+def make_application(
+    health: Callable[[], Health], below: Mapping[str, web.Application] | None = None
+) -> web.Application:
+    """Build the application; `health` is asked anew for each request, `below` are others under their prefixes."""
 
     async def get_health(_request: web.Request) -> web.Response:
         """200 while clients may come, 503 while the server starts or stops: what load balancers look at."""
         report = health()
-        return _json(report, status=200 if report.state.is_serving else 503)
+        return json_answer(report, status=200 if report.state.is_serving else 503)
 
     application = web.Application()
     application.router.add_get("/health", get_health)
+    for prefix, other in (below or {}).items():
+        application.add_subapp(prefix, other)
     application.on_response_prepare.append(_name_the_server)
     return application
-
-
-def _json(answer: object, status: int) -> web.Response:
-    headers = {"Cache-Control": "no-store"}
-    return web.Response(
-        body=msgspec.json.encode(answer), status=status, content_type="application/json", headers=headers
-    )
 
 
 async def _name_the_server(_request: web.Request, response: web.StreamResponse) -> None:

@@ -10,8 +10,15 @@ import msgspec
 from headwater.errors import InvalidSettings
 from headwater.log.settings import LogSettings
 
-__all__ = ["age_ms", "log_settings"]
+__all__ = ["NUMBERS", "age_ms", "known_arguments", "log_settings"]
 
+NUMBERS = frozenset(
+    {"max-length-bytes", "stream-max-segment-size-bytes", "stream-filter-size-bytes", "initial-cluster-size"}
+)
+"""Arguments that are whole numbers, in decimal digits."""
+
+_KNOWN = NUMBERS | {"max-age", "queue-leader-locator"}
+NUMBER_DIGITS_MAX = 19
 LEADER_LOCATORS = frozenset({"client-local", "balanced", "random", "least-leaders"})
 SEGMENT_BYTES_MIN = 64 * 1024
 SEGMENT_BYTES_MAX = 2 * 1024 * 1024 * 1024
@@ -48,6 +55,11 @@ def log_settings(arguments: Mapping[str, str]) -> LogSettings:
     return settings
 
 
+def known_arguments(arguments: Mapping[str, str]) -> dict[str, str]:
+    """Those that mean something here, as they were given."""
+    return {name: value for name, value in arguments.items() if name in _KNOWN}
+
+
 def age_ms(text: str) -> int:
     """A span such as `7D` or `1.5h` in milliseconds."""
     match = _AGE.fullmatch(text)
@@ -63,6 +75,7 @@ def _with(settings: LogSettings, **changes: int) -> LogSettings:
 
 def _number(arguments: Mapping[str, str], name: str, low: int, high: int) -> int:
     text = arguments[name]
-    if not (text.isascii() and text.isdigit() and low <= int(text[:30]) <= high):
+    is_number = text.isascii() and text.isdigit() and len(text) <= NUMBER_DIGITS_MAX
+    if not is_number or not low <= int(text) <= high:
         raise InvalidSettings(name, f"{text!r} is no whole number from {low} to {high}")
     return int(text)

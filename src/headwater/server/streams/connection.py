@@ -11,8 +11,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
+import time
 from collections.abc import Sequence
-from typing import cast
+from typing import Literal, cast
 
 from headwater.errors import LogBusy, PeerError
 from headwater.log.reader import last_chunk_offset
@@ -54,6 +55,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self.name = ""
         self.session: Session | None = None
         self.closed = asyncio.Event()
+        self.connected_at_ms = 0
+        self.received_bytes = 0
+        self.sent_bytes = 0
+        """Handed to the socket."""
         self._door = door
         self._advertised = advertised
         self._transport: asyncio.Transport
@@ -72,6 +77,21 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._timeout: asyncio.TimerHandle | None = None
         self._heartbeat: HeartbeatTimer | None = None
 
+    @property
+    def machine(self) -> ServerConnection:
+        """What was agreed on, and what the client said of itself."""
+        return self._machine
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Whether the client came by TLS."""
+        return self._transport.get_extra_info("ssl_object") is not None
+
+    def address(self, end: Literal["peername", "sockname"]) -> tuple[str, int]:
+        """Host and port of the client's end, or of ours; nothing and 0 where the end has none."""
+        found = self._transport.get_extra_info(end)
+        return (str(found[0]), int(found[1])) if isinstance(found, tuple) else ("", 0)
+
     # asyncio.BufferedProtocol
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -84,6 +104,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
             transport.abort()
             return
         self.name = _name_of(transport)
+        self.connected_at_ms = time.time_ns() // 1_000_000
         peer = _peer_of(transport)
         self._machine = ServerConnection(
             door.peer_properties,
@@ -114,6 +135,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         return memoryview(self._kept)[self._kept_bytes :]
 
     def buffer_updated(self, nbytes: int) -> None:
+        self.received_bytes += nbytes
         if self._heartbeat is not None:
             self._heartbeat.heard = True
         unanswered = 0 if self.session is None else self.session.publishers.unanswered
@@ -260,6 +282,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         last = last_chunk_offset(subscription.partition) if machine.takes_committed_chunk_id else None
         header = machine.deliver_header(subscription.id, len(chunk), last or 0)
         self._write()
+        self.sent_bytes += len(header) + len(chunk)
         self._transport.writelines((header, chunk))
 
     def call_soon(self, subscription: Subscription) -> None:
@@ -271,6 +294,11 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._machine.close(code, reason)
         self._expect(self._door.limits.close_timeout_s)
         self._write()
+
+    def force_close(self, reason: str) -> None:
+        """The same, for a client that somebody wants gone: it has a moment to answer, and none to go on."""
+        self.close(ResponseCode.OK, reason)
+        self._door.loop.call_later(self._door.limits.forced_close_timeout_s, self._end)
 
     def abort(self) -> None:
         """End the connection without a word."""
@@ -287,8 +315,14 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self._door.loop.call_soon(self._go_on)
         data = self._machine.data_to_send()
         if data:
+            self.sent_bytes += len(data)
             self._transport.write(data)
         if self._machine.state is State.CLOSED:
+            self._end()
+
+    def _end(self) -> None:
+        """Close the socket when what was sent has gone out."""
+        if not self._is_closing:
             self._is_closing = True
             self._expect(self._door.limits.close_timeout_s)
             self._transport.close()

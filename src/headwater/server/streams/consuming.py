@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Protocol
 
 from headwater.encoding._hash_kernel import bloom_may_contain
@@ -19,6 +21,11 @@ CREDIT_MAX = 65_535
 BYTES_PER_TURN = 1 << 20
 
 _BLOOM_BYTES_AT = 44
+_RECORDS_AT = 4
+_RECORDS_AND_OFFSET = struct.Struct(">I16xQ")
+
+PROPERTIES_KEPT_MAX = 64
+PROPERTY_CHARS_KEPT_MAX = 255
 
 
 class Deliveries(Protocol):
@@ -71,10 +78,16 @@ class Subscription:
         credit: int,
         filter_: Filter | None,
         deliveries: Deliveries,
+        properties: Mapping[str, str],
     ) -> None:
         self.id = id_
         self.partition = partition
         self.credit = credit
+        self.properties = _bounded(properties)
+        """What the client said of itself, for people to see."""
+        self.offset = offset
+        """What is delivered next."""
+        self.records_delivered = 0
         self.is_paused = False
         """Whether it waits to become the active consumer of its group."""
         self._filter = filter_
@@ -94,6 +107,7 @@ class Subscription:
         self._reader.close()
         self._reader = Reader(self.partition, offset, keeps_runs=True)
         self._chunks = iter(())
+        self.offset = offset
 
     def close(self) -> None:
         """Read no more."""
@@ -115,6 +129,9 @@ class Subscription:
                 continue
             self.credit -= 1
             left -= len(chunk)
+            records, first_offset = _RECORDS_AND_OFFSET.unpack_from(chunk, _RECORDS_AT)
+            self.records_delivered += records
+            self.offset = first_offset + records
             self._deliveries.deliver(self, chunk)
 
     def _may_deliver(self) -> bool:
@@ -133,6 +150,7 @@ class Subscription:
             self._deliveries.reading_failed(self, error)
             return False
         if run is None:
+            self.offset = self._reader.offset
             self.partition.on_committed.add(self.pump)
             return False
         self.partition.on_committed.discard(self.pump)
@@ -169,3 +187,9 @@ def _wanted(run: Run, filter_: Filter) -> Iterator[memoryview]:
         bloom = buffer[behind : behind + buffer[start + _BLOOM_BYTES_AT]]
         if type_ == ChunkType.USER and filter_.wants(bloom):
             yield buffer[start:behind]
+
+
+def _bounded(properties: Mapping[str, str]) -> dict[str, str]:
+    """As much of them as is kept for as long as a subscription lives: a client may send a whole frame of them."""
+    kept = islice(properties.items(), PROPERTIES_KEPT_MAX)
+    return {name[:PROPERTY_CHARS_KEPT_MAX]: value[:PROPERTY_CHARS_KEPT_MAX] for name, value in kept}

@@ -90,9 +90,15 @@ class Door:
     # Streams that go
 
     def partitions_of(self, vhost: str, name: str) -> list[Partition]:
-        """The partitions of a log, before it is deleted."""
+        """The partitions that go with a log, before it is deleted."""
         log = self.store.logs.get((vhost, name))
-        return [] if log is None else list(log.partitions)
+        return [] if log is None else log.own_partitions
+
+    def delete_log(self, vhost: str, name: str) -> None:
+        """Delete a log, and tell who uses it; raises `UnknownLog` or `StorageError`."""
+        gone = self.partitions_of(vhost, name)
+        self.store.delete_log(name, vhost)
+        self.streams_deleted(gone)
 
     def streams_deleted(self, partitions: list[Partition]) -> None:
         """Tell every connection that publishes to one of these or reads it."""

@@ -22,6 +22,8 @@ class Limits(msgspec.Struct, frozen=True):
     """So long the answer to a wrong password is kept back."""
     close_timeout_s: float = 10.0
     """So long a client may take to answer a Close, or to read what was sent before one."""
+    forced_close_timeout_s: float = 1.0
+    """So long a client may take to answer a Close that an operator asked for."""
     consumer_update_timeout_s: float = 60.0
     """A single active consumer that takes longer to answer a ConsumerUpdate loses its connection."""
     stop_timeout_s: float = 2.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from headwater.encoding._kernel import UNNAMED, gather_published
 from headwater.encoding.chunk import ENTRIES_MAX
@@ -27,7 +27,15 @@ _FILTERED_VERSION = 2
 class Publisher:
     """A publisher id of a connection: where its messages go, and under which reference."""
 
-    __slots__ = ("confirmed", "id", "partition", "reference")
+    __slots__ = (
+        "confirmed",
+        "confirmed_count",
+        "id",
+        "partition",
+        "published_count",
+        "reference",
+        "refused_count",
+    )
 
     def __init__(self, id_: int, partition: Partition, reference: bytes | None) -> None:
         self.id = id_
@@ -35,6 +43,9 @@ class Publisher:
         self.reference = reference
         self.confirmed: list[bytearray] = []
         """Ids that are on disk, and not told yet."""
+        self.published_count = 0
+        self.confirmed_count = 0
+        self.refused_count = 0
 
 
 class Publishers:
@@ -62,6 +73,9 @@ class Publishers:
         self._publishers[id_] = Publisher(id_, partition, encoded)
         return ResponseCode.OK
 
+    def __iter__(self) -> Iterator[Publisher]:
+        return iter(self._publishers.values())
+
     def delete(self, id_: int) -> ResponseCode:
         """Forget a publisher; what it sent is confirmed all the same."""
         found = self._publishers.pop(id_, None)
@@ -82,14 +96,17 @@ class Publishers:
             ids = _ids_of(command, buffer, filtered)
             self._machine.refuse_messages(command.publisher_id, ids, ResponseCode.PUBLISHER_DOES_NOT_EXIST)
             return
-        ids = bytearray(ID_BYTES * command.count)
+        count = command.count
+        ids = bytearray(ID_BYTES * count)
 
         def done(error: StorageError | None) -> None:
             self.unanswered -= 1
             if error is None:
                 publisher.confirmed.append(ids)
+                publisher.confirmed_count += count
                 self._dirty[publisher] = None
             else:
+                publisher.refused_count += count
                 self._machine.refuse_messages(publisher.id, ids, _code_of(error))
             self._answered()
 
@@ -99,8 +116,10 @@ class Publishers:
         except (LogBusy, MalformedFrame):
             self.unanswered -= 1
             raise
+        publisher.published_count += count
         if code is not None:
             self.unanswered -= 1
+            publisher.refused_count += count
             refused = _ids_of(command, buffer, filtered)
             self._machine.refuse_messages(publisher.id, refused, code)
 

@@ -14,6 +14,7 @@ from headwater.server.security.identity import Identity
 from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.publishing import Publishers
+from headwater.server.streams.topology import is_valid_name
 from headwater.streams import commands as c
 from headwater.streams.commands import NO_LEADER, OffsetType, ResponseCode
 from headwater.streams.server_connection import ServerConnection
@@ -21,6 +22,7 @@ from headwater.streams.server_connection import ServerConnection
 __all__ = ["Outlet", "Session"]
 
 REFERENCE_BYTES_MAX = 255
+FIRST_DELIVERY_DELAY_S = 0.05
 OK = ResponseCode.OK
 
 
@@ -134,6 +136,10 @@ class Session:
         self._updates[correlation_id] = _Update(subscription_id, active, timeout)
         self._outlet.answered()
 
+    def is_in_group(self, subscription_id: int) -> bool:
+        """Whether a subscription is a single active consumer, active or not."""
+        return subscription_id in self._groups
+
     # Deliveries of subscriptions
 
     def can_deliver(self) -> bool:
@@ -166,12 +172,20 @@ class Session:
 
     def _query_publisher_sequence(self, command: c.QueryPublisherSequenceRequest) -> None:
         code, partition = self._writable(command.stream)
-        sequence = 0
         if _is_too_long(command.publisher_reference):
-            code = ResponseCode.PRECONDITION_FAILED
-        elif partition is not None:
-            sequence = partition.sequence(command.publisher_reference.encode()) or 0
-        self._machine.send(c.QueryPublisherSequenceResponse(command.correlation_id, code, sequence))
+            code, partition = ResponseCode.PRECONDITION_FAILED, None
+        if partition is None:
+            self._machine.send(c.QueryPublisherSequenceResponse(command.correlation_id, code))
+            return
+        reference, known = command.publisher_reference.encode(), partition
+
+        def answer(_error: StorageError | None) -> None:
+            sequence = known.sequence(reference) or 0
+            self._machine.send(c.QueryPublisherSequenceResponse(command.correlation_id, OK, sequence))
+            self._outlet.answered()
+
+        # What the client has sent before it asks counts, as soon as it is known whether it was stored.
+        partition.when_settled(answer)
 
     # Consuming
 
@@ -200,11 +214,15 @@ class Session:
             min(command.credit, CREDIT_MAX),
             Filter.of(properties),
             self,
+            properties,
         )
         self.subscriptions[command.subscription_id] = subscription
         self._machine.send(c.SubscribeResponse(command.correlation_id, OK))
         if single:
             self._join_group(subscription, properties)
+        elif self._machine.peer_is_javascript:
+            # Its handlers use the consumer, which they get only when a turn of its loop ends with our answer.
+            self._door.loop.call_later(FIRST_DELIVERY_DELAY_S, subscription.pump)
         else:
             self._outlet.call_soon(subscription)
 
@@ -301,7 +319,9 @@ class Session:
 
     def _create(self, command: c.CreateRequest) -> None:
         code = ResponseCode.ACCESS_REFUSED
-        if self._may_configure(command.stream):
+        if not is_valid_name(command.stream):
+            code = ResponseCode.PRECONDITION_FAILED
+        elif self._may_configure(command.stream):
             code = self._door.topology.create(self.vhost, command.stream, command.arguments)
         self._machine.send(c.CreateResponse(command.correlation_id, code))
 
@@ -317,7 +337,10 @@ class Session:
 
     def _create_super_stream(self, command: c.CreateSuperStreamRequest) -> None:
         code = ResponseCode.ACCESS_REFUSED
-        if all(self._may_configure(name) for name in (command.name, *command.partitions)):
+        names = (command.name, *command.partitions)
+        if not all(map(is_valid_name, names)):
+            code = ResponseCode.PRECONDITION_FAILED
+        elif all(map(self._may_configure, names)):
             code = self._door.topology.create_super_stream(
                 self.vhost, command.name, command.partitions, command.binding_keys, command.arguments
             )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
-from headwater.errors import InvalidSettings, LogExists, StorageError, UnknownLog
-from headwater.log.log import Log, PartitionDefinition
+from headwater.errors import InvalidSettings, LogDiffers, LogExists, StorageError, UnknownLog
+from headwater.log.log import Log, LogKind, PartitionDefinition
 from headwater.log.partition import Partition
-from headwater.log.settings import LogSettings
 from headwater.log.store import Store
-from headwater.server.streams.arguments import log_settings
+from headwater.server.streams.arguments import known_arguments, log_settings
 from headwater.streams.commands import ResponseCode
 
-__all__ = ["Topology"]
+__all__ = ["Topology", "is_valid_name"]
 
 RESERVED_PREFIX = "amq."
 
@@ -27,9 +26,37 @@ class Topology:
         """The partition behind a stream of this name."""
         return self._store.stream(name, vhost)
 
+    def make(
+        self,
+        vhost: str,
+        name: str,
+        kind: LogKind,
+        partitions: Sequence[PartitionDefinition],
+        arguments: Mapping[str, str],
+    ) -> None:
+        """Make a log; raises `InvalidSettings`, `LogExists`, `LogDiffers` if the other one has other settings."""
+        for each in (name, *(partition.name for partition in partitions)):
+            if not is_valid_name(each):
+                raise InvalidSettings("name", f"{each!r} is empty, or begins with {RESERVED_PREFIX!r}")
+        settings = log_settings(arguments)
+        try:
+            self._store.create_log(
+                name,
+                vhost=vhost,
+                kind=kind,
+                partitions=partitions,
+                settings=settings,
+                arguments=known_arguments(arguments),
+            )
+        except LogExists:
+            existing = self.stream(vhost, name)
+            if kind == "stream" and existing is not None and existing.settings != settings:
+                raise LogDiffers(name) from None
+            raise
+
     def create(self, vhost: str, name: str, arguments: Mapping[str, str]) -> ResponseCode:
         """Make a stream."""
-        return self._create(vhost, name, (), arguments)
+        return self._create(vhost, name, "stream", (), arguments)
 
     def create_super_stream(
         self,
@@ -43,7 +70,7 @@ class Topology:
         if len(partitions) != len(keys) or not partitions:
             return ResponseCode.PRECONDITION_FAILED
         definitions = [PartitionDefinition(*pair) for pair in zip(partitions, keys, strict=True)]
-        return self._create(vhost, name, definitions, arguments)
+        return self._create(vhost, name, "super_stream", definitions, arguments)
 
     def delete(self, vhost: str, name: str) -> ResponseCode:
         """Delete a stream; a partition of a super stream is not deleted alone."""
@@ -78,47 +105,23 @@ class Topology:
         names = [] if log is None else [partition.name for partition in log.definition.partitions]
         return names.index(stream) if stream in names else None
 
-    def names(self, vhost: str, name: str) -> Iterator[str]:
-        """The streams that go when the log of this name does."""
-        log = self._store.logs.get((vhost, name))
-        if log is not None:
-            yield from (partition.name for partition in log.partitions)
-
     def _create(
         self,
         vhost: str,
         name: str,
+        kind: LogKind,
         partitions: Sequence[PartitionDefinition],
         arguments: Mapping[str, str],
     ) -> ResponseCode:
-        names = [name, *(partition.name for partition in partitions)]
-        if any(not each.strip() or each.startswith(RESERVED_PREFIX) for each in names):
-            return ResponseCode.PRECONDITION_FAILED
         try:
-            settings = log_settings(arguments)
-            self._store.create_log(
-                name,
-                vhost=vhost,
-                kind="super_stream" if partitions else "stream",
-                partitions=partitions,
-                settings=settings,
-            )
-        except LogExists:
-            return self._existing(vhost, name, partitions, settings)
-        except InvalidSettings:
+            self.make(vhost, name, kind, partitions, arguments)
+        except (InvalidSettings, LogDiffers):
             return ResponseCode.PRECONDITION_FAILED
+        except LogExists:
+            return ResponseCode.STREAM_ALREADY_EXISTS
         except StorageError:
             return ResponseCode.INTERNAL_ERROR
         return ResponseCode.OK
-
-    def _existing(
-        self, vhost: str, name: str, partitions: Sequence[PartitionDefinition], settings: LogSettings
-    ) -> ResponseCode:
-        log = self._store.logs.get((vhost, name))
-        if log is not None and not partitions and log.definition.kind == "stream":
-            same = log.definition.settings == settings
-            return ResponseCode.STREAM_ALREADY_EXISTS if same else ResponseCode.PRECONDITION_FAILED
-        return ResponseCode.STREAM_ALREADY_EXISTS
 
     def _delete(self, vhost: str, name: str) -> ResponseCode:
         try:
@@ -128,3 +131,8 @@ class Topology:
         except StorageError:
             return ResponseCode.INTERNAL_ERROR
         return ResponseCode.OK
+
+
+def is_valid_name(name: str) -> bool:
+    """Whether clients may give this name to something."""
+    return bool(name.strip()) and not name.startswith(RESERVED_PREFIX)

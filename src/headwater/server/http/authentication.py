@@ -1,0 +1,63 @@
+"""HTTP basic authentication, RFC 7617: from the header of a request to an identity."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import logging
+
+from aiohttp import web
+
+from headwater.encoding.sasl import PLAIN, Failure, FailureKind
+from headwater.server.http.answers import Refused
+from headwater.server.security.authenticator import Authenticator
+from headwater.server.security.identity import Identity, Peer, is_loopback
+from headwater.server.security.sasl import Sasl
+
+__all__ = ["BasicAuthentication"]
+
+CHALLENGE = {"WWW-Authenticate": 'Basic realm="headwater", charset="UTF-8"'}
+BUSY_RETRY_S = 1
+
+logger = logging.getLogger("headwater.http")
+
+
+class BasicAuthentication:
+    """Lets in whom SASL PLAIN would let in, from where it would."""
+
+    def __init__(self, authenticator: Authenticator, sasl: Sasl, failure_delay_s: float) -> None:
+        self._authenticator = authenticator
+        self._sasl = sasl
+        self._failure_delay_s = failure_delay_s
+
+    async def identify(self, request: web.Request) -> Identity:
+        """Who asks; raises `Refused`, after a wrong password late."""
+        header = request.headers.get("Authorization")
+        if header is None:
+            raise Refused(401, "not_authorized", "name and password are asked for", CHALLENGE)
+        peer = Peer(is_loopback(request.remote or ""), is_encrypted=request.secure)
+        if PLAIN not in self._sasl.mechanisms(peer):
+            reason = "passwords are taken over TLS or from the same machine; see sasl_plain_without_tls"
+            raise Refused(403, "forbidden", reason)
+        name, password = _credentials(header)
+        found = await self._authenticator.check_password(name, password, is_loopback=peer.is_loopback)
+        if not isinstance(found, Failure):
+            return found
+        if found.kind is FailureKind.BUSY:
+            raise Refused(503, "service_unavailable", found.reason, {"Retry-After": str(BUSY_RETRY_S)})
+        logger.warning("%s: authentication failed: %s", request.remote, found.reason)
+        await asyncio.sleep(self._failure_delay_s)
+        raise Refused(401, "not_authorized", "Login failed", CHALLENGE)
+
+
+def _credentials(header: str) -> tuple[str, str]:
+    scheme, _, encoded = header.partition(" ")
+    try:
+        if scheme.lower() != "basic":
+            raise ValueError(scheme)
+        text = base64.b64decode(encoded.strip().encode("ascii"), validate=True).decode()
+    except (binascii.Error, ValueError) as error:
+        raise Refused(401, "not_authorized", "Login failed", CHALLENGE) from error
+    name, _, password = text.partition(":")
+    return name, password
