@@ -217,12 +217,14 @@ def make_appenders(partitions: Sequence[Partition], per_partition: int, message_
 
 
 async def run_load(committer: CountingCommitter, appenders: Sequence[Appender], seconds: float) -> Load:
-    """Let the appenders append for a while; then wait until all is confirmed."""
+    """Let the appenders append for a while, and until something is confirmed; then wait until all is."""
     syncs, byte_count = committer.syncs, committer.byte_count
     started, cpu_started = time.perf_counter(), time.process_time()
     for appender in appenders:
         appender.start()
     await asyncio.sleep(seconds)
+    while not any(appender.latencies_ns or appender.error for appender in appenders):  # noqa: ASYNC110
+        await asyncio.sleep(0.001)
     elapsed, cpu = time.perf_counter() - started, time.process_time() - cpu_started
     confirmed = sum(len(appender.latencies_ns) for appender in appenders)
     syncs, byte_count = committer.syncs - syncs, committer.byte_count - byte_count

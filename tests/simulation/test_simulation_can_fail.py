@@ -140,7 +140,7 @@ def answer_removals_early(patch: pytest.MonkeyPatch) -> None:
 
 def confirm_duplicates_at_once(patch: pytest.MonkeyPatch) -> None:
     """A duplicate is confirmed though its original is still on its way."""
-    patch.setattr(Partition, "_wait", lambda self, on_done: on_done(None))
+    patch.setattr(Partition, "when_settled", lambda self, on_done: on_done(None))
 
 
 BREAKS: list[Break] = [
