@@ -124,8 +124,9 @@ def _table(figures: Figures) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
-    table = Table(box=SIMPLE_HEAD, title=_title(figures.plan), title_justify="left", padding=(0, 1))
-    for head in ("", "messages", "a second", "MB/s", "p50 ms", "p99 ms", "p99.9 ms", "max ms"):
+    title = f"{_title(figures.plan)}; latency in ms"
+    table = Table(box=SIMPLE_HEAD, title=title, title_justify="left", padding=(0, 1))
+    for head in ("", "messages", "a second", "MB/s", "p50", "p99", "p99.9", "max"):
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     if figures.published:
         cells = _rates(figures.published, figures.publish_rate, figures.publish_mb_s)

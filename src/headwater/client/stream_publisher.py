@@ -77,6 +77,12 @@ class StreamPublisher:
         """Messages that were sent and not answered yet; a sub-batch counts as one."""
         return self._unanswered.count
 
+    @property
+    def answered_through(self) -> int:
+        """The highest id of which it and all below, as far as they were sent, are confirmed or refused."""
+        lowest = self._unanswered.lowest
+        return self.next_id - 1 if lowest is None else lowest - 1
+
     async def publish(
         self,
         records: list[bytes],
