@@ -1,220 +1,239 @@
-"""`headwater demo`: a log is written, read, killed in the middle of its work, and recovered; with figures."""
+"""`headwater demo`: the log by itself, then a server that is killed under load and loses nothing; with figures."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+from headwater.cli.connecting import EXIT_CODE, USAGE_EXIT_CODE, fail, refusals
 
 if TYPE_CHECKING:  # imported when the demo runs, so that other commands start fast
     from rich.console import Console
 
-    from headwater.log.partition import Partition
+    from headwater.cli.demo_shop import Published
 
 __all__ = ["demo"]
 
-_KILL_AFTER_S = 1.5
-_FIRST_CONFIRM_TIMEOUT_S = 30
+KILL_AFTER_SHARE = 0.6
+"""Of the time that publishing took before."""
+ORDERS_SHOWN = 3
+
+_Result = TypeVar("_Result")
 
 
 def demo(
-    seconds: Annotated[float, typer.Option(min=0.1, max=60, help="How long to append.")] = 3.0,
+    seconds: Annotated[
+        float, typer.Option(min=0.1, max=60, help="How long to append, and to publish.")
+    ] = 2.0,
     data: Annotated[
         Path | None, typer.Option(help="A new folder to work in; kept. Default: a temporary one.")
     ] = None,
 ) -> None:
-    """Append, read back, pull the plug, recover: what is promised, seen on this machine."""
+    """Append, publish, read back, pull the plug, recover: what is promised, seen on this machine."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    folder = data or Path(tempfile.mkdtemp(prefix="headwater-demo-", dir=Path.cwd()))
     if data is not None and data.exists():
-        console.print(f"{data} exists already; name a folder that does not")
-        raise typer.Exit(2)
+        fail(f"{data} exists already; name a folder that does not", USAGE_EXIT_CODE)
+    folder = data or Path(tempfile.mkdtemp(prefix="headwater-demo-", dir=Path.cwd()))
+    folder.mkdir(parents=True, exist_ok=True)
     try:
-        _run(console, folder, seconds)
+        with refusals():
+            _Demo(Console(highlight=False, soft_wrap=True), folder, seconds).run()
     finally:
         if data is None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run(console: Console, folder: Path, seconds: float) -> None:
-    console.print("[bold]Headwater[/bold]: one durable event log. This demo writes to a real disk.\n")
-    _append(console, folder, seconds)
-    _read(console, folder)
-    confirmed = _kill(console, folder)
-    _recover(console, folder, confirmed)
-    _send_again(console, folder)
-    _check(console, folder)
+class _Demo:
+    """The steps in their order; each says one line, or a few."""
+
+    def __init__(self, console: Console, folder: Path, seconds: float) -> None:
+        from headwater.cli.demo_server import DemoServer
+
+        self._console = console
+        self._folder = folder
+        self._seconds = seconds
+        self._server: DemoServer = DemoServer(folder / "server")
+
+    def run(self) -> None:
+        """Show everything; fails if something that was confirmed is not there."""
+        self._console.print(
+            "[bold]Headwater[/]: one durable event log. All of this happens on a real disk.\n"
+        )
+        self._show_log()
+        try:
+            self._start()
+            self._publish()
+            self._tail()
+            published = self._kill()
+            self._recover(published)
+            self._send_again(published)
+            self._stop()
+        finally:
+            self._server.end()
+        self._check()
+
+    # The log by itself
+
+    def _show_log(self) -> None:
+        from headwater.cli.demo_log import append, read_all
+
+        folder, started = self._folder / "log", time.perf_counter()
+        with self._busy("append"):
+            events, commits = _run(append(folder, self._seconds))
+        rate = events / (time.perf_counter() - started)
+        self._say(
+            "append",
+            f"{_shown(events)} events of 100 B to the log itself, each confirmed after fdatasync: "
+            f"[bold]{_rate(rate)}[/] in {commits:,} commits",
+        )
+        started = time.perf_counter()
+        with self._busy("read"):
+            found = read_all(folder)
+        rate = found / (time.perf_counter() - started)
+        self._say("read", f"{_shown(found)} from the first to the last, CRCs checked: [bold]{_rate(rate)}[/]")
+        self._demand(found == events, "Events are missing.")
+
+    # The stream door
+
+    def _start(self) -> None:
+        with self._busy("serve"):
+            took = self._server.start()
+        self._say(
+            "serve",
+            f"for RabbitMQ Stream clients on 127.0.0.1:{self._server.port}, process {self._server.pid}, "
+            f"ready after {took:.1f} s",
+        )
+
+    def _publish(self) -> None:
+        from headwater.cli.demo_shop import publish_for
+
+        with self._busy("publish"):
+            done = _run(publish_for(self._server.port, self._seconds))
+        waited = (
+            f", p50 {done.confirm.p50_ms:.1f} ms, p99 {done.confirm.p99_ms:.1f} ms" if done.confirm else ""
+        )
+        self._say(
+            "publish",
+            f"{_shown(done.sent)} orders through the door, all confirmed: "
+            f"[bold]{_rate(done.sent / done.seconds)}[/]{waited}",
+        )
+
+    def _tail(self) -> None:
+        from headwater.cli.demo_shop import last_orders
+
+        for index, (offset, body) in enumerate(_run(last_orders(self._server.port, ORDERS_SHOWN))):
+            # A body is data: markup in it would be none of ours.
+            self._say("" if index else "tail", f"[dim]{offset:>11,}[/]  ", body)
+
+    def _kill(self) -> Published:
+        from headwater.cli.demo_shop import publish_until_lost
+
+        after = KILL_AFTER_SHARE * self._seconds
+        with self._busy("kill -9"):
+            done = _run(publish_until_lost(self._server.port, after, self._server.kill))
+        self._say(
+            "kill -9",
+            f"the server under load: {_shown(done.confirmed_through)} orders were confirmed, "
+            f"{_shown(done.last_sent - done.confirmed_through)} more on their way",
+        )
+        return done
+
+    def _recover(self, published: Published) -> None:
+        from headwater.cli.demo_shop import read_back
+
+        with self._busy("recover"):
+            took = self._server.start()
+            found = _run(read_back(self._server.port))
+        lost = max(published.confirmed_through - found.count, 0)
+        self._say(
+            "recover",
+            f"ready after {took:.1f} s; {_shown(found.count)} orders read back, each once and in its place: "
+            f"[bold]{lost} of the confirmed ones lost[/], {_shown(max(found.count - published.confirmed_through, 0))} "
+            "more had reached the disk",
+        )
+        self._demand(lost == 0 and found.is_exact, "Orders are missing, or not what was sent.")
+
+    def _send_again(self, published: Published) -> None:
+        from headwater.cli.demo_shop import read_back, send
+
+        first, last = published.confirmed_through + 1, published.last_sent
+        if first > last:
+            return
+        with self._busy("again"):
+            before, behind = _run(send(self._server.port, first, last))
+            found = _run(read_back(self._server.port, first))
+        self._say(
+            "again",
+            f"the {_shown(last - first + 1)} orders whose fate the shop does not know, sent once more: "
+            f"{_shown(last - first + 1 - (behind - before))} recognised, {_shown(behind - before)} stored, none twice",
+        )
+        self._demand(found.is_exact and found.count == last, "Orders are missing, or stored twice.")
+
+    def _stop(self) -> None:
+        started = time.monotonic()
+        code = self._server.stop()
+        self._say("stop", f"SIGTERM, exit code {code} after {time.monotonic() - started:.1f} s")
+        self._demand(code == 0, "The server did not stop in good order.")
+
+    def _check(self) -> None:
+        from headwater.log.check import check_folder
+
+        with self._busy("check"):
+            report = check_folder(self._folder / "server")
+        chunks = sum(partition.chunks for partition in report.partitions)
+        verdict = "something is damaged" if report.is_corrupt else "[green]nothing is damaged[/]"
+        self._say("check", f"{_shown(chunks)} chunks read offline: {verdict}")
+        self._demand(not report.is_corrupt, "The data folder is damaged.")
+
+    # How it is shown
+
+    def _say(self, what: str, text: str, verbatim: str = "") -> None:
+        from rich.table import Table
+        from rich.text import Text
+
+        said = Text.from_markup(text).append(verbatim)
+        if not self._console.is_terminal:
+            self._console.print(f"{what:>9}  {said.plain}", markup=False)
+            return
+        row = Table.grid(padding=(0, 2, 0, 0))
+        row.add_column(width=9, justify="right", style="bold cyan")
+        row.add_column(overflow="fold")
+        row.add_row(what, said)
+        self._console.print(row)
+
+    def _demand(self, holds: bool, otherwise: str) -> None:
+        if not holds:
+            fail(f"{otherwise} Please report this.", EXIT_CODE)
+
+    @contextlib.contextmanager
+    def _busy(self, what: str) -> Iterator[None]:
+        """Something that moves in a terminal while a step takes its time."""
+        if not self._console.is_terminal:
+            yield
+            return
+        with self._console.status(f"[bold cyan]{what}[/] …"):
+            yield
 
 
-def _append(console: Console, folder: Path, seconds: float) -> None:
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
     import uvloop
 
-    from headwater.cli.demo_writer import Appender
-    from headwater.cli.load import BATCH_MESSAGES
-    from headwater.log.store import Store
-
-    async def append() -> tuple[int, int, int]:
-        store = Store.open(folder, loop=asyncio.get_running_loop())
-        partition = store.create_log("orders").partitions[0]
-        appender = Appender(partition)
-        commits = 0
-
-        def count() -> None:
-            nonlocal commits
-            commits += 1
-
-        partition.on_committed.add(count)
-        await _with_progress(console, "append", seconds, appender.append_for(seconds))
-        store.close()
-        return appender.confirmed_batches * BATCH_MESSAGES, partition.size_bytes, commits
-
-    started = time.perf_counter()
-    events, size, commits = uvloop.run(append())
-    rate = events / (time.perf_counter() - started)
-    _say(
-        console,
-        "append",
-        f"{events:,} events of 100 B, each confirmed after fdatasync: "
-        f"{rate / 1e6:.1f} M/s, {size / 1e6:,.0f} MB in {commits:,} commits",
-    )
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(work)
 
 
-async def _with_progress(console: Console, what: str, seconds: float, work: object) -> None:
-    from rich.progress import BarColumn, Progress, TextColumn
-
-    task = asyncio.ensure_future(work)  # type: ignore[call-overload]
-    with Progress(TextColumn(f"{what:>9}"), BarColumn(), console=console, transient=True) as progress:
-        bar = progress.add_task(what, total=seconds)
-        while not task.done():
-            await asyncio.wait([task], timeout=0.2)
-            progress.advance(bar, 0.2)
-    await task
+def _shown(count: int) -> str:
+    return f"{count:,}"
 
 
-def _with_partition(folder: Path, use: Callable[[Partition, list[str]], None]) -> float:
-    """Open the folder, use its partition, close it in order; gives the seconds that opening took."""
-    from headwater.log.store import Store
-
-    started = time.perf_counter()
-    store = Store.open(folder)
-    opened = time.perf_counter() - started
-    try:
-        use(store.log("orders").partitions[0], store.notices)
-        store.flush()
-    finally:
-        store.close()
-    return opened
-
-
-def _count(partition: Partition) -> int:
-    """Read a whole partition, data CRCs included."""
-    from headwater.log.reader import Reader
-
-    records = 0
-    with Reader(partition, 0, verify=True) as reader:
-        while (run := reader.read()) is not None:
-            records += sum(chunk.records for chunk in run.chunks)
-    return records
-
-
-def _read(console: Console, folder: Path) -> None:
-    def read(partition: Partition, _: list[str]) -> None:
-        started = time.perf_counter()
-        records = _count(partition)
-        rate = records / (time.perf_counter() - started)
-        _say(
-            console,
-            "read",
-            f"{records:,} events from the first to the last, CRCs checked: {rate / 1e6:,.0f} M/s",
-        )
-
-    _with_partition(folder, read)
-
-
-def _kill(console: Console, folder: Path) -> int:
-    """Let another process append, kill it without warning; gives what it had confirmed until then."""
-    command = [sys.executable, "-m", "headwater.cli.demo_writer", str(folder)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as writer:
-        assert writer.stdout is not None
-        first = writer.stdout.readline()
-        try:
-            if not first:
-                raise typer.Exit(1)
-            time.sleep(_KILL_AFTER_S)
-        finally:
-            writer.kill()
-        confirmed = int(([first, *writer.stdout.read().split()])[-1])
-    _say(
-        console,
-        "kill -9",
-        f"a process in the middle of appending; it had seen {confirmed:,} events confirmed",
-    )
-    return confirmed
-
-
-def _recover(console: Console, folder: Path, confirmed: int) -> None:
-    def recover(partition: Partition, notices: list[str]) -> None:
-        records = _count(partition)
-        _say(
-            console,
-            "recover",
-            f"{records:,} events are there, {max(confirmed - records, 0)} of the confirmed ones lost, "
-            f"{max(records - confirmed, 0):,} more had reached the disk",
-        )
-        for notice in notices:
-            _say(console, "", notice)
-        if records < confirmed or records != partition.committed_offset:
-            console.print("[red]Confirmed events are missing. Please report this.[/red]")
-            raise typer.Exit(1)
-
-    opened = _with_partition(folder, recover)
-    _say(console, "", f"opening took {opened * 1e3:.0f} ms")
-
-
-def _send_again(console: Console, folder: Path) -> None:
-    """A publisher that does not know what arrived sends its last batches again."""
-    from headwater.cli.demo_writer import PAYLOAD, PUBLISHER
-    from headwater.cli.load import BATCH_MESSAGES, PublishLoad
-
-    def send(partition: Partition, _: list[str]) -> None:
-        sequence = partition.sequence(PUBLISHER)
-        assert sequence is not None
-        before = partition.committed_offset
-        load, ids = PublishLoad(PAYLOAD), bytearray(8 * BATCH_MESSAGES)
-        batches = range(max(0, sequence // BATCH_MESSAGES - 9), sequence // BATCH_MESSAGES + 1)
-        answers: list[object] = []
-        for batch in batches:
-            body = load.stamp(batch)
-            partition.append_published(body, 0, len(body), BATCH_MESSAGES, PUBLISHER, ids, 0, answers.append)
-        stored = partition.next_offset - before
-        _say(
-            console,
-            "again",
-            f"{len(batches) * BATCH_MESSAGES:,} events sent twice by their publisher: "
-            f"{len(batches) * BATCH_MESSAGES - stored:,} recognised, {stored:,} stored",
-        )
-
-    _with_partition(folder, send)
-
-
-def _check(console: Console, folder: Path) -> None:
-    from headwater.log.check import check_folder
-
-    report = check_folder(folder)
-    chunks = sum(partition.chunks for partition in report.partitions)
-    verdict = "something is damaged" if report.is_corrupt else "nothing is damaged"
-    _say(console, "check", f"{chunks:,} chunks read offline: {verdict}")
-
-
-def _say(console: Console, what: str, text: str) -> None:
-    console.print(f"[bold]{what:>9}[/bold]  {text}")
+def _rate(per_second: float) -> str:
+    return f"{per_second / 1e6:.1f} M/s" if per_second >= 1e5 else f"{per_second:,.0f}/s"

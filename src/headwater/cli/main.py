@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from headwater import __version__
+from headwater.cli.bench import bench
 from headwater.cli.check import check
 from headwater.cli.demo import demo
 from headwater.cli.publish import publish
@@ -18,7 +19,12 @@ from headwater.cli.user import users
 
 __all__ = ["app", "main"]
 
-KERNELS = ("headwater.encoding._kernel", "headwater.client._kernel", "headwater.log._commit_kernel")
+KERNELS = (
+    "headwater.encoding._kernel",
+    "headwater.client._kernel",
+    "headwater.log._commit_kernel",
+    "headwater.cli._kernel",
+)
 
 app = typer.Typer(
     name="headwater",
@@ -69,6 +75,7 @@ def _is_compiled(name: str) -> bool:
 app.command("serve")(serve)
 app.command("publish")(publish)
 app.command("tail")(tail)
+app.command("bench")(bench)
 app.command("check")(check)
 app.command("demo")(demo)
 app.add_typer(users, name="user")

@@ -46,7 +46,8 @@ class StreamPublisher:
         self.error: HeadwaterError | None = None
         """Why nothing more can be published, once that is so."""
         self._connection = connection
-        self._id = -1
+        self.id = -1
+        """What the frames of this publisher have as its id."""
         self._unanswered = Unanswered()
         self._refusals: dict[int, int] = {}
         self._unreported = 0
@@ -66,7 +67,7 @@ class StreamPublisher:
     ) -> StreamPublisher:
         """Declare a publisher; one with a name goes on behind the highest id that is stored under it."""
         publisher = cls(connection, stream, name, unconfirmed_max)
-        publisher._id = await connection.declare_publisher(publisher, name)
+        publisher.id = await connection.declare_publisher(publisher, name)
         if name is not None:
             publisher.next_id = await connection.publisher_sequence(name, stream) + 1
         return publisher
@@ -75,6 +76,12 @@ class StreamPublisher:
     def unconfirmed_count(self) -> int:
         """Messages that were sent and not answered yet; a sub-batch counts as one."""
         return self._unanswered.count
+
+    @property
+    def answered_through(self) -> int:
+        """The highest id of which it and all below, as far as they were sent, are confirmed or refused."""
+        lowest = self._unanswered.lowest
+        return self.next_id - 1 if lowest is None else lowest - 1
 
     async def publish(
         self,
@@ -107,15 +114,15 @@ class StreamPublisher:
         self._check_frame(_ID_BYTES + len(entry))
         id_ = self.next_id if id_ is None else id_
         self._take_ids(id_, 1)
-        header = publish_header(self._id, 1, _ID_BYTES + len(entry))
+        header = publish_header(self.id, 1, _ID_BYTES + len(entry))
         await self._connection.publish_frame(b"".join((header, id_.to_bytes(_ID_BYTES, "big"), entry)))
 
-    async def publish_body(self, body: ReadableBuffer, first_id: int, count: int) -> None:
-        """Send a body that the caller has laid out, with `count` rising ids from `first_id`, in one frame."""
+    async def publish_frame(self, frame: ReadableBuffer, first_id: int, count: int) -> None:
+        """Send a Publish that the caller has laid out for this publisher's `id`, with rising ids from `first_id`."""
         await self._room_for_some()
-        self._check_frame(len(body))
+        self._check_frame(len(frame) - PUBLISH_HEADER_BYTES)
         self._take_ids(first_id, count)
-        await self._connection.publish_frame(publish_header(self._id, count, len(body)) + body)
+        await self._connection.publish_frame(frame)
 
     async def flush(self) -> None:
         """Wait until all that was sent is answered; raises MessagesRefused if some were not taken."""
@@ -131,7 +138,7 @@ class StreamPublisher:
             if self.error is None:
                 await self.flush()
         finally:
-            await self._connection.delete_publisher(self._id)
+            await self._connection.delete_publisher(self.id)
 
     # What the connection tells
 
@@ -187,7 +194,7 @@ class StreamPublisher:
             for id_ in ids[start : start + count]:
                 self._take_ids(id_, 1)
         frame = bytearray(PUBLISH_HEADER_BYTES + size)
-        frame[:PUBLISH_HEADER_BYTES] = publish_header(self._id, count, size, 1 if filters is None else 2)
+        frame[:PUBLISH_HEADER_BYTES] = publish_header(self.id, count, size, 1 if filters is None else 2)
         end = start + count
         fill_publish(frame, PUBLISH_HEADER_BYTES, records, start, end, first, ids, filters, as_data)
         return frame, count

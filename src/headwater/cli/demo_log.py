@@ -1,21 +1,20 @@
-"""A process that appends as one named publisher and reports what is confirmed, for the demo to kill."""
+"""The first part of the demo: the log by itself, as fast as this disk and this processor let it."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from pathlib import Path
-
-import uvloop
 
 from headwater.cli.load import BATCH_MESSAGES, PublishLoad
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
+from headwater.log.reader import Reader
 from headwater.log.store import Store
 
-__all__ = ["PAYLOAD", "PUBLISHER", "Appender"]
+__all__ = ["append", "read_all"]
 
+LOG = "log-alone"
 PAYLOAD = b'{"order": 4711, "customer": "ada", "amount": "12.50", "currency": "EUR"}'.ljust(100)
 PUBLISHER = b"demo"
 WINDOW_BATCHES = 48
@@ -30,10 +29,8 @@ class Appender:
         self._load = PublishLoad(PAYLOAD)
         self._ids = bytearray(8 * BATCH_MESSAGES)
         self._room = asyncio.Event()
-        sequence = partition.sequence(PUBLISHER)
-        self.next_batch = 0 if sequence is None else (sequence + 1) // BATCH_MESSAGES
-        self.confirmed_batches = self.next_batch
         self._unconfirmed = 0
+        self.appended_batches = 0
 
     async def append_for(self, seconds: float) -> None:
         """Append until the time is up, and wait for all confirms."""
@@ -51,33 +48,48 @@ class Appender:
             await self._room.wait()
 
     def _append(self) -> None:
-        body = self._load.stamp(self.next_batch)
+        body = self._load.stamp(self.appended_batches)
         self._partition.append_published(
             body, 0, len(body), BATCH_MESSAGES, PUBLISHER, self._ids, 0, self._confirmed
         )
-        self.next_batch += 1
+        self.appended_batches += 1
         self._unconfirmed += 1
 
     def _confirmed(self, error: StorageError | None) -> None:
         if error is not None:
             raise error
         self._unconfirmed -= 1
-        self.confirmed_batches += 1
         self._room.set()
 
 
-async def _write(folder: Path) -> None:
+async def append(folder: Path, seconds: float) -> tuple[int, int]:
+    """Append for so long to a new log; gives the events that were confirmed, and the number of commits."""
     store = Store.open(folder, loop=asyncio.get_running_loop())
-    appender = Appender(store.log("orders").partitions[0])
-    appending = asyncio.create_task(appender.append_for(60))
-    said = -1
-    while not appending.done():
-        if appender.confirmed_batches != said:
-            said = appender.confirmed_batches
-            print(said * BATCH_MESSAGES, flush=True)
-        await asyncio.sleep(0.01)
-    store.close()
+    try:
+        partition = store.create_log(LOG).partitions[0]
+        appender = Appender(partition)
+        commits = 0
+
+        def count() -> None:
+            nonlocal commits
+            commits += 1
+
+        partition.on_committed.add(count)
+        await appender.append_for(seconds)
+    finally:
+        store.close()
+    return appender.appended_batches * BATCH_MESSAGES, commits
 
 
-if __name__ == "__main__":
-    uvloop.run(_write(Path(sys.argv[1])))
+def read_all(folder: Path) -> int:
+    """The events of that log, read from the first to the last with their CRCs."""
+    store = Store.open(folder)
+    records = 0
+    try:
+        with Reader(store.log(LOG).partitions[0], 0, verify=True) as reader:
+            while (run := reader.read()) is not None:
+                records += sum(chunk.records for chunk in run.chunks)
+        store.flush()
+    finally:
+        store.close()
+    return records
