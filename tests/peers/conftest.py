@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.peers.programs import Program, connect, go_command, java_command
 from tests.peers.servers import Server
 
 NUMBERS = itertools.count(1)
@@ -35,3 +36,18 @@ def own_server(tmp_path: Path) -> Iterator[Server]:
 def stream() -> str:
     """A name that no other test has."""
     return f"stream-{next(NUMBERS)}"
+
+
+@pytest.fixture(params=[pytest.param(java_command, id="java"), pytest.param(go_command, id="go")])
+def command(request: pytest.FixtureRequest) -> list[str]:
+    """How to run the program with one of the clients."""
+    found: list[str] = request.param()
+    return found
+
+
+@pytest.fixture
+def peer(command: list[str], server: Server) -> Iterator[Program]:
+    """The program with its environment open."""
+    with Program(command) as program:
+        connect(program, server)
+        yield program

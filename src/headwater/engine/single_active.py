@@ -69,14 +69,11 @@ class SingleActive(Generic[M]):
         self._groups: dict[GroupId, _Group[M]] = {}
 
     def join(self, group_id: GroupId, member: M, partition_index: int | None = None) -> list[Update[M]]:
-        """A consumer subscribed; it is told at once whether it is active."""
+        """A consumer subscribed; one that is to wait is told nothing."""
         group = self._groups.setdefault(group_id, _Group(partition_index))
         assert member not in group.members
         group.members.append(member)
-        updates = group.settle()
-        if group.active != member:
-            updates.insert(0, Update(member, False))
-        return updates
+        return group.settle()
 
     def leave(self, group_id: GroupId, member: M) -> list[Update[M]]:
         """A consumer unsubscribed, or its connection is gone."""
