@@ -14,6 +14,7 @@ CODE := $(wildcard src tests bench fuzz)
 
 DATA ?= ./headwater-data
 WORKERS ?= auto
+LOAD_TOOLS ?= ../shared/bench
 BENCH_SECONDS ?= 10
 FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 300
@@ -26,7 +27,7 @@ else ifneq ($(words $(KERNELS)),$(words $(foreach k,$(KERNELS),$(firstword $(wil
 $(READY): FORCE
 endif
 
-.PHONY: help demo serve test test-peers test-spark lint bench fuzz soak build ready FORCE
+.PHONY: help demo serve test test-peers test-spark lint bench bench-streams fuzz soak build ready FORCE
 FORCE:
 
 help: ## list these targets
@@ -58,6 +59,9 @@ lint: ready ## style, formatting and types
 
 bench: ready ## figures of this machine
 	@$(PY) -m bench $(ARGS)
+
+bench-streams: ready ## the stream door beside RabbitMQ; the load generator is in LOAD_TOOLS
+	@$(PY) -m bench.streams --tools $(LOAD_TOOLS) $(ARGS)
 
 fuzz: ready ## feed the parsers for FUZZ_SECONDS (60)
 	@$(PY) -m fuzz $(ARGS)
