@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES
 from headwater.errors import StorageError, SyncFailed
+from headwater.log.commit_form import NativeWrite
 from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.segment import Segment
@@ -124,17 +125,26 @@ class Commit:
         try:
             if self.creates and not self._create_segment(path):
                 return
-            code = self._write(path)
-            if code < 0:
-                self.fail(SyncFailed(path), sync_failed=True)
-            elif code:
-                self.fail(storage_error(code, path))
-            elif self.creates:
+            self._note(self._write(path))
+            if self.creates and self.error is None:
                 self._sync_folders(path.parent)
         except OSError as error:
             self.fail(storage_error(error.errno or 0, path))
         if self.index_bytes and self.error is None:
             self._write_index()
+
+    def begin_native(self) -> NativeWrite | None:
+        """What of it the kernel can do alone, to be submitted; None if it must be run."""
+        if self.creates or self.index_bytes:
+            return None
+        write = self._files.native_write(self.fd, self.position, self.buffers, sync=self.syncs)
+        if write is not None and self.syncs:
+            self._segment_syncs.began(self.segment.path, write)
+        return write
+
+    def end_native(self, write: NativeWrite) -> None:
+        """The kernel has done it."""
+        self._note(self._segment_syncs.ended(self.segment.path) if self.syncs else write.result)
 
     def apply(self) -> None:
         """Hand the outcome to the partition."""
@@ -144,6 +154,13 @@ class Commit:
         """Note why this commit is none."""
         self.error = error
         self.sync_failed = sync_failed
+
+    def _note(self, code: int) -> None:
+        path = self.segment.path
+        if code < 0:
+            self.fail(SyncFailed(path), sync_failed=True)
+        elif code:
+            self.fail(storage_error(code, path))
 
     def _write(self, path: Path) -> int:
         if self.syncs:

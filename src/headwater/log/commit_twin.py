@@ -4,14 +4,58 @@ from __future__ import annotations
 
 import errno
 import os
+import struct
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
-__all__ = ["write_and_sync"]
+__all__ = ["NativeWrite", "serve", "write_and_sync"]
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview
 
 _VECTORS_MAX = 1024
+_ADDRESS = struct.Struct("@N")
+
+
+class NativeWrite:
+    """As that of the kernel; a process has one interpreter, so the address of an object is its `id`."""
+
+    _submitted: ClassVar[dict[int, NativeWrite]] = {}
+
+    def __init__(self, fd: int, position: int, buffers: Sequence[_Buffer], syncs: bool) -> None:
+        self._arguments = (fd, position, list(buffers), syncs)
+        self._result: int | None = None
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        return self._result is not None
+
+    @property
+    def result(self) -> int:
+        """What came of it."""
+        assert self._result is not None
+        return self._result
+
+    def run(self) -> None:
+        """Carry it out here."""
+        self._result = write_and_sync(*self._arguments)
+
+    def submit(self, queue_fd: int) -> None:
+        """Hand it to a thread in `serve` at the other end of this pipe."""
+        self._submitted[id(self)] = self
+        os.write(queue_fd, _ADDRESS.pack(id(self)))
+
+    @classmethod
+    def submitted(cls, address: int) -> NativeWrite:
+        """The one that was submitted under this address."""
+        return cls._submitted.pop(address)
+
+
+def serve(queue_fd: int, event_fd: int) -> None:
+    """Carry out what is submitted, and count each on the event descriptor, until the pipe is closed."""
+    while address := os.read(queue_fd, _ADDRESS.size):
+        NativeWrite.submitted(*_ADDRESS.unpack(address)).run()
+        os.eventfd_write(event_fd, 1)
 
 
 def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: bool) -> int:

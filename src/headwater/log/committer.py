@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import threading
 from collections import deque
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
-__all__ = ["Committer", "Job", "ThreadedCommitter"]
+from headwater.log.commit_form import NativeWrite, serve
+
+__all__ = ["Committer", "Job", "NativeJob", "ThreadedCommitter"]
 
 
 _Queue: TypeAlias = "SimpleQueue[Job | None]"
@@ -39,11 +43,24 @@ class _Broken:
         raise self._error
 
 
+class NativeJob(Job, Protocol):
+    """A job that the commit kernel may carry out on a thread that needs no interpreter."""
+
+    def begin_native(self) -> NativeWrite | None:
+        """What to submit; None if it must be `run`."""
+
+    def end_native(self, write: NativeWrite) -> None:
+        """It is done: stands for the return of `run`, but where the partitions live."""
+
+
 class Committer(Protocol):
     """Carries out jobs, and gives them back when they are done."""
 
     def submit(self, job: Job) -> None:
         """Take a job; it runs soon."""
+
+    def submit_commit(self, job: NativeJob) -> None:
+        """Take a job; it runs at once, if a thread is free."""
 
     def submit_background(self, job: Job) -> None:
         """Take a job that no commit should wait for."""
@@ -59,26 +76,36 @@ class Committer(Protocol):
 
 
 class ThreadedCommitter:
-    """A few threads, and an event descriptor that is readable when jobs are done."""
+    """A few threads of each kind, and an event descriptor that is readable when jobs are done."""
 
     def __init__(self, commit_threads: int, background_threads: int) -> None:
         self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._commits: _Queue = SimpleQueue()
         self._background: _Queue = SimpleQueue()
         self._done: deque[Job] = deque()
-        self._arrived = threading.Event()
-        names = ["commit"] * commit_threads + ["background"] * background_threads
-        self._threads = []
-        for number, name in enumerate(names):
-            queue = self._commits if name == "commit" else self._background
-            thread = threading.Thread(target=self._work, args=(queue,), name=f"{name}-{number}", daemon=True)
-            self._threads.append((queue, thread))
-        for _, thread in self._threads:
-            thread.start()
+        self._native: list[tuple[NativeWrite, NativeJob]] = []
+        self._native_queue, self._native_queue_end = os.pipe2(os.O_CLOEXEC)
+        self._arrived = select.poll()
+        self._arrived.register(self.event_fd, select.POLLIN)
+        self._threads = [
+            *self._start("commit", commit_threads, self._work, self._commits),
+            *self._start("background", background_threads, self._work, self._background),
+            *self._start("native", commit_threads, serve, self._native_queue, self.event_fd),
+        ]
+        self._stops = [self._commits] * commit_threads + [self._background] * background_threads
 
     def submit(self, job: Job) -> None:
         """Take a job; a free thread runs it."""
         self._commits.put(job)
+
+    def submit_commit(self, job: NativeJob) -> None:
+        """Take a job; a free thread runs it, one without the interpreter if that can be."""
+        write = job.begin_native()
+        if write is None:
+            self.submit(job)
+        else:
+            self._native.append((write, job))
+            write.submit(self._native_queue_end)
 
     def submit_background(self, job: Job) -> None:
         """Take a job; a free thread of those that do not commit runs it."""
@@ -88,24 +115,49 @@ class ThreadedCommitter:
         """Jobs that are done; the event descriptor is cleared first, so that none is missed."""
         with contextlib.suppress(BlockingIOError):
             os.eventfd_read(self.event_fd)
-        self._arrived.clear()
-        done = []
+        done = self._collect_native()
         while self._done:
             done.append(self._done.popleft())
         return done
 
     def wait(self) -> None:
         """Return when a job is done, or at once if there is one."""
-        if not self._done:
-            self._arrived.wait()
+        self._arrived.poll()
 
     def close(self) -> None:
         """Wait for what is under way and stop."""
-        for queue, _ in self._threads:
+        for queue in self._stops:
             queue.put(None)
-        for _, thread in self._threads:
+        os.close(self._native_queue_end)
+        for thread in self._threads:
             thread.join()
+        os.close(self._native_queue)
         os.close(self.event_fd)
+
+    @staticmethod
+    def _start(
+        name: str, count: int, target: Callable[..., None], *arguments: object
+    ) -> list[threading.Thread]:
+        threads = [
+            threading.Thread(target=target, args=arguments, name=f"{name}-{number}", daemon=True)
+            for number in range(count)
+        ]
+        for thread in threads:
+            thread.start()
+        return threads
+
+    def _collect_native(self) -> list[Job]:
+        done: list[Job] = []
+        if self._native:
+            left = []
+            for write, job in self._native:
+                if write.is_done:
+                    job.end_native(write)
+                    done.append(job)
+                else:
+                    left.append((write, job))
+            self._native = left
+        return done
 
     def _work(self, queue: _Queue) -> None:
         while (job := queue.get()) is not None:
@@ -114,5 +166,4 @@ class ThreadedCommitter:
             except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
                 job = _Broken(error)
             self._done.append(job)
-            self._arrived.set()
             os.eventfd_write(self.event_fd, 1)
