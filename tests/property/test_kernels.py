@@ -264,16 +264,30 @@ def test_a_large_entry_takes_nothing_and_is_no_error(form: Any) -> None:
         (struct.pack(">BHII", 0x80, 2, 7, 0), "too small for its records"),
         (struct.pack(">BHII", 0x80, 2, 0x4000001, 0), "above 64 MiB"),
         (struct.pack(">BHII", 0x80, 2, 0xFFFFFFFF, 0), "above 64 MiB"),
-        (struct.pack(">BHII", 0x80, 2, 8, 0x80000000), "reaches beyond"),
-        (struct.pack(">BHII", 0x80, 2, 8, 0xFFFFFFFF), "reaches beyond"),
     ],
 )
-def test_an_invalid_sub_batch_names_its_publishing_id(form: Any, entry: bytes, reason: str) -> None:
-    body = struct.pack(">QI", 1, 0) + struct.pack(">Q", U64_MAX) + entry
+def test_an_invalid_sub_batch_names_its_publishing_id_and_lets_those_before_it_be(
+    form: Any, entry: bytes, reason: str
+) -> None:
+    valid = struct.pack(">QI", 1, 0)
+    body = valid + struct.pack(">Q", U64_MAX) + entry
+    (position, taken, *_), _, _ = gathered(form, body, 2, False, -1, 100, 2)
+    assert (position, taken) == (len(valid), 1)
     with pytest.raises(MalformedSubBatch, match=reason) as caught:
-        gathered(form, body, 2, False, -1, 100, 2)
+        gathered(form, body[position:], 1, False, -1, 100, 2)
     assert caught.value.publishing_id == U64_MAX
     with pytest.raises(MalformedChunk, match=reason):
+        form.walk_entries(entry, 0, len(entry), 1)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@pytest.mark.parametrize("size", [0x80000000, 0xFFFFFFFF])
+def test_a_sub_batch_that_is_cut_off_has_nothing_behind_it_that_could_be_read(form: Any, size: int) -> None:
+    entry = struct.pack(">BHII", 0x80, 2, 8, size)
+    with pytest.raises(MalformedFrame, match="reaches beyond") as caught:
+        gathered(form, bytes(8) + entry, 1, False, -1, 100, 2)
+    assert not isinstance(caught.value, MalformedSubBatch)
+    with pytest.raises(MalformedChunk, match="reaches beyond"):
         form.walk_entries(entry, 0, len(entry), 1)
 
 

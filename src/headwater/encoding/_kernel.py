@@ -88,7 +88,8 @@ def gather_published(
     """Copy the entries of up to `count` published messages to `out`, and all their ids to `ids`, until one has no room.
 
     Gives position, messages taken, entries copied, records copied, position in `out`, and the last sequence. An entry
-    of a named publisher whose id is not above the last sequence is passed over; its id is in `ids` all the same.
+    of a named publisher whose id is not above the last sequence is passed over; its id is in `ids` all the same. What
+    does not parse raises if it is the first; else those before it are taken.
     """
     _check_span(len(body), start, end)
     _check_span(len(out), out_start, out_end)
@@ -117,6 +118,8 @@ def gather_published(
                 raise MalformedFrame(f"the filter value at byte {position + 8} reaches beyond the end")
         size: cython.longlong = _entry_size(p, entry, end)
         if size < 0:
+            if taken:
+                break
             _refuse_message(p, position, entry, end, size)
         publishing_id: cython.ulonglong = _u64(p, position)
         if not (seen and publishing_id <= last):
@@ -476,7 +479,7 @@ def _refuse_message(
     end: cython.Py_ssize_t,
     code: cython.longlong,
 ) -> cython.bint:
-    if end - entry >= 11 and p[entry] >= 0x80:
+    if code != _CUT_OFF and p[entry] >= 0x80:
         raise MalformedSubBatch(_u64(p, position), _REASONS[code])
     raise MalformedFrame(f"message at byte {position}: {_REASONS[code]}")
 

@@ -98,6 +98,11 @@ class SingleActive(Generic[M]):
         group.stepping_down = None
         return group.settle()
 
+    def disband(self, vhost: str, stream: str) -> None:
+        """The stream is gone: nobody is told anything any more."""
+        for group_id in [each for each in self._groups if (each.vhost, each.stream) == (vhost, stream)]:
+            del self._groups[group_id]
+
     def active(self, group_id: GroupId) -> M | None:
         """The member that may read now."""
         group = self._groups.get(group_id)

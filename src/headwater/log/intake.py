@@ -134,21 +134,45 @@ class Intake:
 
         A malformed message raises `MalformedFrame`; messages before it may have been taken.
         """
+        position = start
+        while True:
+            position, taken = self.add_some_published(
+                body, position, end, count, publisher, ids, ids_start, filtered=filtered
+            )
+            count -= taken
+            if not count:
+                return position
+            ids_start += 8 * taken
+
+    def add_some_published(
+        self,
+        body: Buffer,
+        start: int,
+        end: int,
+        count: int,
+        publisher: Publisher | None,
+        ids: bytearray,
+        ids_start: int,
+        *,
+        filtered: bool,
+    ) -> tuple[int, int]:
+        """Take as many of the messages as go into one gathering; gives the position behind them, and their number.
+
+        That is one at least, unless `count` is none. A malformed message raises `MalformedFrame` if it is the first.
+        """
         if end - start > min(self._settings.chunk_data_bytes_max, self._settings.entry_bytes_max):
             self._check_entry_sizes(body, start, end, count, filtered)
         values = filter_values(body, start, end, count) if filtered else None
         self._keep_apart(is_filtered=values is not None and any(values))
-        position = start
-        last = _last_sequence(publisher)
         while True:
-            gathering = self._open or self._start(end - position)
+            gathering = self._open or self._start(end - start)
             position, taken, entries, records, behind, last = gather_published(
                 body,
-                position,
+                start,
                 end,
                 count,
                 filtered,
-                last,
+                _last_sequence(publisher),
                 gathering.buffer,
                 gathering.end,
                 len(gathering.buffer),
@@ -162,11 +186,9 @@ class Intake:
                 gathering.end = behind
                 if publisher is not None:
                     publisher.sequence = gathering.publishers[publisher.reference] = last
-            count -= taken
-            if not count:
-                return position
-            ids_start += 8 * taken
-            self._make_room(gathering, end - position, _entry_span(body, position, end, filtered)[1])
+            if taken or not count:
+                return position, taken
+            self._make_room(gathering, end - start, _entry_span(body, start, end, filtered)[1])
 
     def wait(self, on_done: OnDone) -> bool:
         """Call back when all that was taken so far is durable; False if nothing is here to wait for."""

@@ -25,7 +25,7 @@ from headwater.log.recovery import Recovered
 from headwater.log.segment import Segment, segment_path
 from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import LogSettings, StoreSettings
-from headwater.log.tracking import Tracking
+from headwater.log.tracking import Publisher, Tracking
 
 __all__ = ["Partition", "PartitionId", "PartitionOwner", "PartitionState"]
 
@@ -160,11 +160,35 @@ class Partition:
                 body, start, end, count, publisher, ids, ids_start, filtered=filtered
             )
         finally:
-            self._taken_since(before)
-            if publisher is not None and publisher.sequence < 0:
-                self.tracking.forget(publisher)
+            self._taken(before, publisher)
         self.when_settled(on_done)
         return position
+
+    def append_some_published(
+        self,
+        body: Buffer,
+        start: int,
+        end: int,
+        count: int,
+        reference: bytes | None,
+        ids: bytearray,
+        *,
+        filtered: bool,
+    ) -> tuple[int, int]:
+        """The same for as many messages as go into one chunk, and so are durable or refused as one.
+
+        Gives the position behind them, and their number; `when_settled` says what becomes of them. A malformed message
+        raises if it is the first.
+        """
+        self._check_writable(end - start)
+        publisher = None if reference is None else self.tracking.publisher(reference)
+        before = self.intake.byte_count
+        try:
+            return self.intake.add_some_published(
+                body, start, end, count, publisher, ids, 0, filtered=filtered
+            )
+        finally:
+            self._taken(before, publisher)
 
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset under a reference; durable with the next commit."""
@@ -518,6 +542,12 @@ class Partition:
             raise PartitionReadOnly(self.name, str(self.error))
         if byte_count and not self.has_room:
             raise LogBusy(self.uncommitted_bytes, self.owner.settings.partition_uncommitted_bytes_max)
+
+    def _taken(self, before: int, publisher: Publisher | None) -> None:
+        """Messages were published since the intake had so many bytes."""
+        self._taken_since(before)
+        if publisher is not None and publisher.sequence < 0:
+            self.tracking.forget(publisher)
 
     def _taken_since(self, before: int) -> None:
         self.owner.uncommitted_bytes += self.intake.byte_count - before

@@ -85,6 +85,7 @@ class Connection:
         "_skip_bytes",
         "_state",
         "frame_size_bytes_max",
+        "has_more",
         "heartbeat_s",
         "peer_takes_close",
     )
@@ -113,6 +114,8 @@ class Connection:
         self._out: list[bytes] = []
         self._skip_bytes = 0
         self._correlation_id = 0
+        self.has_more = False
+        """Whether `receive` would take more of what it was given last."""
         self._enter(State.PEER_PROPERTIES)
 
     @property
@@ -131,38 +134,39 @@ class Connection:
         return self._state is State.CLOSING or self._state is State.CLOSED
 
     def receive(
-        self, buffer: ReadableBuffer, start: int = 0, end: int | None = None
+        self,
+        buffer: ReadableBuffer,
+        start: int = 0,
+        end: int | None = None,
+        frames_max: int | None = None,
     ) -> tuple[int, list[Event]]:
         """Take the whole frames between `start` and `end`; gives how many bytes these were, and what happened.
 
         The rest is to come again, with more behind it. Spans in events are positions in this buffer, in which small
         Publish frames may have been moved together. A shell that closes on an event lets those behind it be.
+
+        With `frames_max`, about so many are taken, and the end of the connection comes alone, so that what was asked
+        before it can be answered before it: while `has_more`, call again.
         """
         if end is None:
             end = len(buffer)
         events: list[Event] = []
-        position = start
+        position, frames = start, 0
+        self.has_more = False
         while self._allowed:
-            if end - position < FRAME_HEADER.size:
-                self._check_short(buffer, position, end, events)
+            found = self._next(buffer, position, end)
+            if found is None:
                 break
-            size, key, version = FRAME_HEADER.unpack_from(buffer, position)
-            if not _FRAME_SIZE_BYTES_MIN <= size <= self._frame_size_bytes_max:
-                self._refuse_size(size, events)
+            ends = isinstance(found, PeerError) or self._allowed[found[0]] is State.CLOSED
+            if frames == frames_max or (ends and events and frames_max is not None):
+                self.has_more = True
                 break
-            following = self._allowed.get(key)
-            if following is None:
-                self._refuse_key(key, version, events)
+            if isinstance(found, PeerError):
+                self._refuse(found, events)
                 break
-            frame_end = position + _SIZE_BYTES + size
-            if frame_end > end:
-                break
-            try:
-                command = self.decoders[key](buffer, version, position + FRAME_HEADER.size, frame_end)
-            except MalformedFrame as error:
-                self._refuse(error, events)
-                break
-            position = frame_end
+            key, command, position = found
+            frames += 1
+            following = self._allowed[key]
             if following is not self._state:
                 self._enter(following)
             elif isinstance(command, Publish) and position < end:
@@ -214,34 +218,51 @@ class Connection:
         self._correlation_id = (self._correlation_id + 1) & _UINT32_MAX
         return self._correlation_id
 
-    def _check_short(self, buffer: ReadableBuffer, position: int, end: int, events: list[Event]) -> None:
+    def _next(
+        self, buffer: ReadableBuffer, position: int, end: int
+    ) -> tuple[int, Command, int] | PeerError | None:
+        """Key and command of the frame at the position, and where it ends; what is wrong with it; None if it is cut."""
+        if end - position < FRAME_HEADER.size:
+            return self._wrong_in_short(buffer, position, end)
+        size, key, version = FRAME_HEADER.unpack_from(buffer, position)
+        if not _FRAME_SIZE_BYTES_MIN <= size <= self._frame_size_bytes_max:
+            return self._wrong_size(size)
+        if key not in self._allowed:
+            return self._wrong_key(key, version)
+        frame_end = position + _SIZE_BYTES + size
+        if frame_end > end:
+            return None
+        try:
+            command = self.decoders[key](buffer, version, position + FRAME_HEADER.size, frame_end)
+        except MalformedFrame as error:
+            return error
+        return key, command, frame_end
+
+    def _wrong_in_short(self, buffer: ReadableBuffer, position: int, end: int) -> PeerError | None:
         """A size alone may already be wrong, and a frame without a key would never be longer."""
         if end - position >= _SIZE_BYTES:
             size = int.from_bytes(buffer[position : position + _SIZE_BYTES], "big")
             if not _FRAME_SIZE_BYTES_MIN <= size <= self._frame_size_bytes_max:
-                self._refuse_size(size, events)
+                return self._wrong_size(size)
+        return None
 
-    def _refuse_size(self, size: int, events: list[Event]) -> None:
+    def _wrong_size(self, size: int) -> PeerError:
         if size < _FRAME_SIZE_BYTES_MIN:
-            self._refuse(MalformedFrame(f"a frame of {size} bytes has no key and version"), events)
-            return
-        error = FrameTooLarge(size, self._frame_size_bytes_max)
-        if self._state is State.OPENED:
-            self._refuse(error, events)
-        else:
-            # Whoever sends this before it has opened is no client of this protocol.
-            self._enter(State.CLOSED)
-            events.append(Failed(error))
+            return MalformedFrame(f"a frame of {size} bytes has no key and version")
+        return FrameTooLarge(size, self._frame_size_bytes_max)
 
-    def _refuse_key(self, key: int, version: int, events: list[Event]) -> None:
+    def _wrong_key(self, key: int, version: int) -> PeerError:
         if key in self.decoders:
             name = Key(key & ~ANSWER).name.lower()
-            self._refuse(OutOfOrder(name, self._state.value), events)
-        else:
-            self._refuse(UnknownFrame(key, version), events)
+            return OutOfOrder(name, self._state.value)
+        return UnknownFrame(key, version)
 
     def _refuse(self, error: PeerError, events: list[Event]) -> None:
-        self.fail(error)
+        if isinstance(error, FrameTooLarge) and self._state is not State.OPENED:
+            # Whoever sends this before it has opened is no client of this protocol.
+            self._enter(State.CLOSED)
+        else:
+            self.fail(error)
         # A traceback would keep the buffer alive.
         events.append(Failed(error.with_traceback(None)))
 

@@ -107,7 +107,10 @@ class _String:
         start = position + 2
         if start > end:
             raise _cut_off()
-        behind = start + (buffer[position] << 8 | buffer[position + 1])
+        size = buffer[position] << 8 | buffer[position + 1]
+        if size > _STRING_BYTES_MAX:
+            raise MalformedFrame(f"a length of {size - 0x10000} bytes cannot be")
+        behind = start + size
         if behind > end:
             raise _cut_off()
         try:

@@ -134,6 +134,7 @@ class ServerConnection(Connection):
         if self._awaits(State.AUTHENTICATING):
             self._queue(c.SaslAuthenticateResponse(self._request_id, ResponseCode.SASL_CHALLENGE, data))
             self._enter(State.SASL_AUTHENTICATE)
+            self.has_more = True
 
     def authenticated(self) -> None:
         """Tell the client that it is in, and what is proposed to tune."""
@@ -141,6 +142,7 @@ class ServerConnection(Connection):
             self._queue(c.SaslAuthenticateResponse(self._request_id, ResponseCode.OK))
             self._queue(c.TuneRequest(self._frame_size_bytes_max_own, self.heartbeat_s))
             self._enter(State.TUNE)
+            self.has_more = True
 
     def refuse_authentication(self, code: ResponseCode) -> None:
         """Tell the client why not, and end; a shell that delays this answers later."""
@@ -153,6 +155,7 @@ class ServerConnection(Connection):
         if self._awaits(State.OPENING):
             self._queue(c.OpenResponse(self._request_id, ResponseCode.OK, dict(connection_properties)))
             self._enter(State.OPENED)
+            self.has_more = True
             own, agreed = self._frame_size_bytes_max_own, self.frame_size_bytes_max
             self._frame_size_bytes_max = min(own, agreed) if agreed else own
 

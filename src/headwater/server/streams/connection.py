@@ -3,7 +3,8 @@
     socket ──> read buffer ──> ServerConnection ──> events ──> Handshake, then Session ──> answers ──> socket
 
 A read buffer is dealt with to its end before the next one is filled. Where that cannot be (no room in a partition, a
-client that does not read its answers) the rest is held, and nothing more is read from this client.
+client that does not read its answers, others whose turn it is) the rest is held, and nothing more is read from this
+client.
 """
 
 from __future__ import annotations
@@ -12,13 +13,12 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
-from headwater.errors import LogBusy, PeerError
-from headwater.log.reader import last_chunk_offset
+from headwater.errors import PeerError
 from headwater.server.security.identity import Peer, certificate_user, is_loopback
-from headwater.server.streams.consuming import Subscription
+from headwater.server.streams.consuming import Subscription, committed_chunk_id
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.handshake import Handshake
 from headwater.server.streams.heartbeat import HeartbeatTimer
@@ -30,14 +30,16 @@ from headwater.streams.server_connection import ServerConnection
 
 __all__ = ["StreamProtocol"]
 
-ROOM_BYTES_MIN = 4096
+HANDSHAKE_READ_BYTES = 16 * 1024
+KEPT_ROOM_BYTES_MIN = 4096
+KEPT_ROOM_BYTES = 64 * 1024
 SMALL_READ_BYTES_MAX = 16 * 1024
 
 logger = logging.getLogger("headwater.streams")
 
 
-class _Held:
-    """Events that wait, with the buffer that they point into, and where what was not parsed yet begins."""
+class _Work:
+    """Events to act on, with the buffer that they point into, and where what was not parsed yet begins."""
 
     __slots__ = ("buffer", "end", "events", "rest")
 
@@ -68,14 +70,19 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._kept: bytearray | None = None
         """A frame that was cut, and room for the rest of it."""
         self._kept_bytes = 0
-        self._held: _Held | None = None
+        self._held: _Work | None = None
         self._is_writable = True
         self._is_reading = True
+        self._awaits_room = False
         self._awaits_commit = False
         self._write_due = False
+        self._is_stopping = False
+        self._is_winding_up = False
         self._is_closing = False
         self._timeout: asyncio.TimerHandle | None = None
         self._heartbeat: HeartbeatTimer | None = None
+        self._unread_bytes = 0
+        """What the client had not read when the last heartbeat went out."""
 
     @property
     def machine(self) -> ServerConnection:
@@ -130,9 +137,11 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self.session.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._kept is None:
-            return self._door.read_view
-        return memoryview(self._kept)[self._kept_bytes :]
+        if self._kept is not None:
+            return memoryview(self._kept)[self._kept_bytes :]
+        if self.session is None:
+            return self._door.read_view[:HANDSHAKE_READ_BYTES]
+        return self._door.read_view
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
@@ -152,74 +161,116 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_writable = True
-        self._go_on()
-        if self.session is not None:
-            self.session.pump()
+        # Not at once: with TLS this comes in the middle of a write.
+        self._door.loop.call_soon(self._writable_again)
 
     # Bytes in
 
     def _receive(self, buffer: bytearray, end: int) -> None:
-        consumed, events = self._machine.receive(buffer, 0, end)
-        self._handle_all(_Held(events, buffer, consumed, end))
+        self._guarded(self._work_on, self._parsed(buffer, 0, end))
 
-    def _handle_all(self, taken: _Held) -> None:
-        """Act on the events, one by one, and keep what is behind them for the next call."""
-        per_write = self._door.limits.commands_per_write
-        for number, event in enumerate(taken.events):
-            if self._is_closing:
+    def _parsed(self, buffer: bytearray, start: int, end: int) -> _Work:
+        consumed, events = self._machine.receive(buffer, start, end, self._door.limits.commands_per_write)
+        return _Work(events, buffer, start + consumed, end)
+
+    def _work_on(self, work: _Work) -> None:
+        """Deal with all that is in a buffer, or hold what has to wait."""
+        turn_ends = time.monotonic() + self._door.limits.turn_s_max
+        while self._act(work, turn_ends):
+            if not self._machine.has_more:
+                self._keep(work.buffer, work.rest, work.end)
+                if self._machine.is_waiting or not self._may_answer():
+                    self._stop_reading()
                 return
-            if number and number % per_write == 0:
-                self._write()
-                if not self._may_answer():
-                    self._hold(taken, number)
-                    return
-            try:
-                self._handle(event, taken.buffer)
-            except LogBusy:
-                self._hold(taken, number)
-                self._door.store.call_when_room(self._go_on)
-                return
-        self._keep(taken.buffer, taken.rest, taken.end)
+            work = self._parsed(work.buffer, work.rest, work.end)
+        self._hold(work)
+
+    def _act(self, work: _Work, turn_ends: float) -> bool:
+        """Act on the events one by one; False if something has to wait, of which `work` holds what is left."""
+        machine, loop = self._machine, self._door.loop
+        for number, event in enumerate(work.events, 1):
+            left = self._handle(event, work.buffer)
+            if machine.has_ended:
+                break
+            if left is not None:
+                work.events = (left, *work.events[number:])
+                self._awaits_room = True
+                self._door.store.call_when_room(self._room_again)
+                return False
+            if number < len(work.events) and time.monotonic() > turn_ends:
+                work.events = work.events[number:]
+                loop.call_soon(self._go_on)
+                return False
+        work.events = ()
         self._write()
-        if self._machine.is_waiting or not self._may_answer():
-            self._stop_reading()
+        if not machine.has_more:
+            return True
+        if time.monotonic() > turn_ends:
+            loop.call_soon(self._go_on)
+            return False
+        return machine.has_ended or self._may_answer()
 
-    def _hold(self, taken: _Held, number: int) -> None:
-        """Go on with the events from `number` on later; until then nothing more is read."""
-        buffer = taken.buffer
-        if buffer is self._door.read_buffer:
-            buffer = bytearray(memoryview(buffer)[: taken.end])
-        self._held = _Held(taken.events[number:], buffer, taken.rest, taken.end)
+    def _hold(self, work: _Work) -> None:
+        """Go on with this later; until then nothing more is read."""
+        if work.buffer is self._door.read_buffer:
+            work.buffer = bytearray(memoryview(work.buffer)[: work.end])
+        self._held = work
         self._stop_reading()
         self._write()
 
     def _keep(self, buffer: bytearray, start: int, end: int) -> None:
         """Hold what is left of the buffer until more of its frame comes."""
         rest = end - start
-        if rest:
-            room = max(self._machine.frame_bytes_missing(buffer, start, end), ROOM_BYTES_MIN)
+        if not rest:
+            return
+        if start or end == len(buffer) or buffer is self._door.read_buffer:
+            missing = self._machine.frame_bytes_missing(buffer, start, end)
+            # In steps: a size alone makes nobody a present of that much memory.
+            room = max(min(missing, max(rest, KEPT_ROOM_BYTES)), KEPT_ROOM_BYTES_MIN)
             kept = bytearray(rest + room)
             kept[:rest] = memoryview(buffer)[start:end]
-            self._kept, self._kept_bytes = kept, rest
+            buffer = kept
+        self._kept, self._kept_bytes = buffer, rest
 
     def _go_on(self) -> None:
         """What was waited for is there: read on, and take what was held or kept first."""
-        if self._is_closing or self._is_reading or not self._may_answer() or self._machine.is_waiting:
+        if self._is_closing or self._is_reading or self._machine.is_waiting:
+            return
+        waits = self._awaits_room or self._is_stopping or not self._may_answer()
+        if waits and not self._machine.has_ended:
             return
         self._read_on()
         held, self._held = self._held, None
         if held is not None:
-            self._handle_all(held)
+            self._guarded(self._work_on, held)
         elif self._kept is not None:
             kept, self._kept = self._kept, None
             self._receive(kept, self._kept_bytes)
 
-    def _handle(self, event: Event, buffer: bytearray) -> None:
+    def _room_again(self) -> None:
+        self._awaits_room = False
+        self._go_on()
+
+    def _writable_again(self) -> None:
+        self._go_on()
+        if self.session is not None:
+            self.session.pump()
+
+    def _guarded(self, act: Callable[[_Work], None], work: _Work) -> None:
+        """A fault of ours ends this connection, and nothing else."""
+        try:
+            act(work)
+        except Exception:
+            logger.exception("%s: a fault of the server", self.name)
+            self.close(ResponseCode.INTERNAL_ERROR, "a fault of the server; its log says more")
+
+    def _handle(self, event: Event, buffer: bytearray) -> c.Publish | None:
+        """Act on an event; gives what is left of it while there is no room."""
         session = self.session
         if isinstance(event, c.Publish):
             assert session is not None, "Publish comes after Open"
             try:
-                session.publishers.publish(event, buffer)
+                return session.publishers.publish(event, buffer)
             except PeerError as error:
                 self._failed(error)
                 self._machine.fail(error)
@@ -231,20 +282,28 @@ class StreamProtocol(asyncio.BufferedProtocol):
             logger.debug("%s: closed by the client: %s", self.name, event.closing_reason)
         elif not isinstance(event, c.CloseResponse):
             session.handle(event)
+        return None
 
     def _failed(self, error: PeerError) -> None:
         logger.info("%s: %s", self.name, error)
-        self._expect(self._door.limits.close_timeout_s)
 
     def _handle_handshake(self, event: Event) -> None:
-        self._expect(self._door.limits.step_timeout_s)
+        if not self._machine.has_ended:
+            self._expect(self._door.limits.step_timeout_s)
         if isinstance(event, c.SaslAuthenticateRequest):
+            self._expect_nothing()  # the next step is ours
             self._authenticating = self._door.loop.create_task(self._authenticate(event))
         elif isinstance(event, c.OpenRequest):
             self._open(event)
 
     async def _authenticate(self, command: c.SaslAuthenticateRequest) -> None:
-        await self._handshake.authenticate(command)
+        try:
+            await self._handshake.authenticate(command)
+        except Exception:
+            logger.exception("%s: a fault of the server", self.name)
+            self._machine.refuse_authentication(ResponseCode.INTERNAL_ERROR)
+        if not self._machine.has_ended:
+            self._expect(self._door.limits.step_timeout_s)
         self._write()
         self._go_on()
 
@@ -255,14 +314,11 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self.session = Session(
             self._door, self._machine, self, identity, command.virtual_host, self._advertised
         )
-        if self._timeout is not None:
-            self._timeout.cancel()
+        self._expect_nothing()
         if self._machine.heartbeat_s:
             self._heartbeat = HeartbeatTimer(
                 self._door.loop, self._machine.heartbeat_s, self._send_heartbeat, self._give_up
             )
-        # What stood behind the question is taken when the answer has gone out.
-        self._door.loop.call_soon(self._go_on)
 
     # Bytes out
 
@@ -274,13 +330,13 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def can_deliver(self) -> bool:
         """Whether more chunks may be queued for the socket."""
-        return self._is_writable and not self._is_closing
+        return self._is_writable and not self._machine.has_ended
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
         """Queue one chunk behind all answers."""
         machine = self._machine
-        last = last_chunk_offset(subscription.partition) if machine.takes_committed_chunk_id else None
-        header = machine.deliver_header(subscription.id, len(chunk), last or 0)
+        last = committed_chunk_id(subscription.partition) if machine.takes_committed_chunk_id else 0
+        header = machine.deliver_header(subscription.id, len(chunk), last)
         self._write()
         self.sent_bytes += len(header) + len(chunk)
         self._transport.writelines((header, chunk))
@@ -291,9 +347,17 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def close(self, code: ResponseCode, reason: str) -> None:
         """Tell the client that the connection ends, and why."""
-        self._machine.close(code, reason)
-        self._expect(self._door.limits.close_timeout_s)
         self._write()
+        self._machine.close(code, reason)
+        if self._held is not None:
+            self._held.events = ()
+        self._write()
+        self._go_on()  # to the answer
+
+    def stop_taking(self) -> None:
+        """Act on nothing that comes from now on."""
+        self._is_stopping = True
+        self._stop_reading()
 
     def force_close(self, reason: str) -> None:
         """The same, for a client that somebody wants gone: it has a moment to answer, and none to go on."""
@@ -317,6 +381,16 @@ class StreamProtocol(asyncio.BufferedProtocol):
         if data:
             self.sent_bytes += len(data)
             self._transport.write(data)
+        if self._machine.has_ended:
+            self._wind_up()
+
+    def _wind_up(self) -> None:
+        """The last word is said: nothing more is delivered, and the client has a moment to read and to answer."""
+        if not self._is_winding_up:
+            self._is_winding_up = True
+            self._expect(self._door.limits.close_timeout_s)
+            if self.session is not None:
+                self.session.close()
         if self._machine.state is State.CLOSED:
             self._end()
 
@@ -324,7 +398,6 @@ class StreamProtocol(asyncio.BufferedProtocol):
         """Close the socket when what was sent has gone out."""
         if not self._is_closing:
             self._is_closing = True
-            self._expect(self._door.limits.close_timeout_s)
             self._transport.close()
 
     def _may_answer(self) -> bool:
@@ -337,13 +410,20 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def _expect(self, seconds: float) -> None:
         """End a connection that does not come to its next step in time."""
+        self._expect_nothing()
+        self._timeout = self._door.loop.call_later(seconds, self.abort)
+
+    def _expect_nothing(self) -> None:
         if self._timeout is not None:
             self._timeout.cancel()
-        self._timeout = self._door.loop.call_later(seconds, self.abort)
+            self._timeout = None
 
     def _send_heartbeat(self) -> None:
         if not self._is_reading and self._heartbeat is not None:
-            self._heartbeat.heard = True  # it may have sent what we did not read
+            # It may have sent what we did not read: for reasons of ours, or while it reads what it asked for.
+            unread = self._transport.get_write_buffer_size()
+            self._heartbeat.heard = self._may_answer() or unread < self._unread_bytes
+            self._unread_bytes = unread
         self._machine.send(c.Heartbeat())
         self._write()
 

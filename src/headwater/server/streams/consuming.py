@@ -15,7 +15,7 @@ from headwater.log.partition import Partition
 from headwater.log.reader import Reader, Run, find_timestamp, last_chunk_offset
 from headwater.streams.commands import OffsetSpecification, OffsetType
 
-__all__ = ["Deliveries", "Filter", "Subscription", "start_offset"]
+__all__ = ["Deliveries", "Filter", "Subscription", "committed_chunk_id", "start_offset"]
 
 CREDIT_MAX = 65_535
 BYTES_PER_TURN = 1 << 20
@@ -39,6 +39,9 @@ class Deliveries(Protocol):
 
     def call_soon(self, subscription: Subscription) -> None:
         """Call `pump` again in the next turn of the loop."""
+
+    def may_read(self, subscription: Subscription) -> bool:
+        """Whether the user may read at this moment; if not, the subscription is closed already."""
 
     def reading_failed(self, subscription: Subscription, error: StorageError) -> None:
         """The partition cannot be read on."""
@@ -118,17 +121,20 @@ class Subscription:
     def pump(self) -> None:
         """Deliver what there is, as far as credit, the socket and this turn of the loop allow."""
         left = BYTES_PER_TURN
+        if self._is_closed or not self._deliveries.may_read(self):
+            return
         while self._may_deliver():
-            if left <= 0:
-                self._deliveries.call_soon(self)
-                return
             chunk = next(self._chunks, None)
             if chunk is None:
-                if not self._read():
+                if left <= 0:
+                    self._deliveries.call_soon(self)
                     return
+                taken = self._read()
+                if not taken:
+                    return
+                left -= taken
                 continue
             self.credit -= 1
-            left -= len(chunk)
             records, first_offset = _RECORDS_AND_OFFSET.unpack_from(chunk, _RECORDS_AT)
             self.records_delivered += records
             self.offset = first_offset + records
@@ -138,24 +144,25 @@ class Subscription:
         ready = self.credit > 0 and not (self.is_paused or self._is_closed or self._is_waiting)
         return ready and self._deliveries.can_deliver()
 
-    def _read(self) -> bool:
-        """Fetch the next chunks; False if that takes time, and `pump` is called when they are there."""
+    def _read(self) -> int:
+        """Fetch the next chunks; gives their bytes, or 0 if that takes time: `pump` is called when they are there."""
         try:
             run = self._reader.read(wait=False)
         except BlockingIOError:
             self._is_waiting = True
             self._reader.read_ahead(self._fetched)
-            return False
+            return 0
         except StorageError as error:
             self._deliveries.reading_failed(self, error)
-            return False
+            return 0
         if run is None:
             self.offset = self._reader.offset
             self.partition.on_committed.add(self.pump)
-            return False
+            return 0
         self.partition.on_committed.discard(self.pump)
         self._chunks = run.deliveries if self._filter is None else _wanted(run, self._filter)
-        return True
+        # What a filter passes over counts too, or it would hold up all others.
+        return len(run.buffer)
 
     def _fetched(self) -> None:
         self._is_waiting = False
@@ -193,3 +200,11 @@ def _bounded(properties: Mapping[str, str]) -> dict[str, str]:
     """As much of them as is kept for as long as a subscription lives: a client may send a whole frame of them."""
     kept = islice(properties.items(), PROPERTIES_KEPT_MAX)
     return {name[:PROPERTY_CHARS_KEPT_MAX]: value[:PROPERTY_CHARS_KEPT_MAX] for name, value in kept}
+
+
+def committed_chunk_id(partition: Partition) -> int:
+    """The offset of the last chunk; 0 where the disk does not tell: clients only show it."""
+    try:
+        return last_chunk_offset(partition) or 0
+    except StorageError:
+        return 0

@@ -6,12 +6,13 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import msgspec
 
 from headwater import __version__
 from headwater.engine.single_active import GroupId, SingleActive, Update
-from headwater.errors import StorageError
+from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
 from headwater.server.security.access import Access
@@ -67,6 +68,7 @@ class Door:
         """One for all connections: what is in it was dealt with when the next one reads."""
         self.read_view = memoryview(self.read_buffer)
         self._groups: SingleActive[tuple[Session, int]] = SingleActive()
+        self._told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
     # Groups
 
@@ -98,18 +100,23 @@ class Door:
         """Delete a log, and tell who uses it; raises `UnknownLog` or `StorageError`."""
         gone = self.partitions_of(vhost, name)
         self.store.delete_log(name, vhost)
-        self.streams_deleted(gone)
+        self.streams_deleted(vhost, gone)
 
-    def streams_deleted(self, partitions: list[Partition]) -> None:
+    def streams_deleted(self, vhost: str, partitions: list[Partition]) -> None:
         """Tell every connection that publishes to one of these or reads it."""
+        for partition in partitions:
+            self._groups.disband(vhost, partition.name)
         for connection in list(self.connections):
             if connection.session is not None:
                 for partition in partitions:
                     connection.session.drop_stream(partition)
 
     def note_failure(self, partition: Partition, error: StorageError) -> None:
-        """A partition could not be read or written."""
-        logger.error("%s: %s", partition.name, error)
+        """A partition could not be read or written; told once in a while, as clients try again."""
+        now = self.loop.time()
+        if now >= self._told_again_at.get(partition, 0.0) and not isinstance(error, PartitionDeleted):
+            self._told_again_at[partition] = now + self.limits.failure_told_every_s
+            logger.error("%s: %s", partition.name, error)
 
 
 def _peer_properties(announced_version: str) -> Mapping[str, str]:

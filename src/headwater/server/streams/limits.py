@@ -34,3 +34,7 @@ class Limits(msgspec.Struct, frozen=True):
     """No more commands are taken while so much waits: the client asks and does not read."""
     commands_per_write: int = 16
     """After so many commands their answers are handed to the socket, and counted."""
+    turn_s_max: float = 0.01
+    """A client whose commands take longer goes on after the others."""
+    failure_told_every_s: float = 10.0
+    """A partition that cannot be read or written is logged once in this time, however often clients try."""

@@ -44,11 +44,17 @@ class StreamListener:
 
 
 async def close_connections(door: Door) -> None:
-    """Tell all clients that the server stops, and give them a moment."""
+    """Take nothing more, confirm what was taken, tell all clients that the server stops, and give them a moment."""
+    for connection in list(door.connections):
+        connection.stop_taking()
+    door.store.flush()
     for connection in list(door.connections):
         connection.close(ResponseCode.OK, "the server is stopping")
     waits = [asyncio.create_task(connection.closed.wait()) for connection in door.connections]
-    if waits:
-        await asyncio.wait(waits, timeout=door.limits.stop_timeout_s)
+    if not waits:
+        return
+    _, left = await asyncio.wait(waits, timeout=door.limits.stop_timeout_s)
     for connection in list(door.connections):
         connection.abort()
+    if left:
+        await asyncio.wait(left)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from typing import Protocol
 
-from headwater.encoding._kernel import UNNAMED, gather_published
-from headwater.encoding.chunk import ENTRIES_MAX
 from headwater.errors import (
     EntryTooLarge,
     LogBusy,
@@ -18,10 +18,11 @@ from headwater.log.partition import Partition
 from headwater.streams.commands import Publish, ResponseCode
 from headwater.streams.server_connection import ServerConnection
 
-__all__ = ["Publisher", "Publishers"]
+__all__ = ["Owner", "Publisher", "Publishers"]
 
 ID_BYTES = 8
 _FILTERED_VERSION = 2
+_SUB_BATCH_LENGTH_AT = 7
 
 
 class Publisher:
@@ -48,12 +49,26 @@ class Publisher:
         self.refused_count = 0
 
 
+class Owner(Protocol):
+    """Whose publishers these are: a session."""
+
+    def answered(self) -> None:
+        """There is something to send."""
+
+    def may_publish(self, partition: Partition) -> bool:
+        """Whether the user may write at this moment."""
+        ...
+
+    def publishing_failed(self, partition: Partition, error: StorageError) -> None:
+        """A partition took no messages."""
+
+
 class Publishers:
     """Takes Publish frames to their partitions and tells what became of the messages, once for a turn of the loop."""
 
-    def __init__(self, machine: ServerConnection, answered: Callable[[], None]) -> None:
+    def __init__(self, machine: ServerConnection, owner: Owner) -> None:
         self._machine = machine
-        self._answered = answered
+        self._owner = owner
         self._publishers: dict[int, Publisher] = {}
         self._dirty: dict[Publisher, None] = {}
         self.unanswered = 0
@@ -77,7 +92,7 @@ class Publishers:
         return iter(self._publishers.values())
 
     def delete(self, id_: int) -> ResponseCode:
-        """Forget a publisher; what it sent is confirmed all the same."""
+        """Forget a publisher; what it sent is confirmed all the same, unless another one has its id by then."""
         found = self._publishers.pop(id_, None)
         return ResponseCode.PUBLISHER_DOES_NOT_EXIST if found is None else ResponseCode.OK
 
@@ -88,40 +103,38 @@ class Publishers:
             del self._publishers[id_]
         return bool(dropped)
 
-    def publish(self, command: Publish, buffer: bytearray | memoryview) -> None:
-        """Append the messages of a frame. Raises `MalformedFrame`, and `LogBusy` if it is to be given again later."""
-        filtered = command.version == _FILTERED_VERSION
+    def publish(self, command: Publish, buffer: bytearray | memoryview) -> Publish | None:
+        """Append the messages of a frame; gives it back if it is to come again when there is room.
+
+        Raises `MalformedFrame`. A sub-batch that contradicts itself is refused with all that stands behind it, so that
+        a publisher which sends these again keeps their order; what stands before it is taken.
+        """
         publisher = self._publishers.get(command.publisher_id)
         if publisher is None:
-            ids = _ids_of(command, buffer, filtered)
+            ids = _ids_of(command, buffer)
             self._machine.refuse_messages(command.publisher_id, ids, ResponseCode.PUBLISHER_DOES_NOT_EXIST)
-            return
-        count = command.count
-        ids = bytearray(ID_BYTES * count)
-
-        def done(error: StorageError | None) -> None:
-            self.unanswered -= 1
-            if error is None:
-                publisher.confirmed.append(ids)
-                publisher.confirmed_count += count
-                self._dirty[publisher] = None
-            else:
-                publisher.refused_count += count
-                self._machine.refuse_messages(publisher.id, ids, _code_of(error))
-            self._answered()
-
-        self.unanswered += 1
-        try:
-            code = self._append(command, buffer, publisher, ids, done, filtered=filtered)
-        except (LogBusy, MalformedFrame):
-            self.unanswered -= 1
-            raise
-        publisher.published_count += count
-        if code is not None:
-            self.unanswered -= 1
-            publisher.refused_count += count
-            refused = _ids_of(command, buffer, filtered)
-            self._machine.refuse_messages(publisher.id, refused, code)
+            return None
+        code = ResponseCode.ACCESS_REFUSED
+        if self._owner.may_publish(publisher.partition):
+            try:
+                while command.count:
+                    command = self._append_some(command, buffer, publisher)
+                if command.start != command.end:
+                    surplus = command.end - command.start
+                    raise MalformedFrame(f"{surplus} bytes stand behind the messages of a Publish")
+                return None
+            except (MalformedSubBatch, EntryTooLarge):
+                code = ResponseCode.PRECONDITION_FAILED
+            except LogBusy:
+                return command
+            except StorageError as error:
+                self._owner.publishing_failed(publisher.partition, error)
+                code = _code_of(error)
+        ids = _ids_of(command, buffer)
+        publisher.published_count += command.count
+        publisher.refused_count += command.count
+        self._machine.refuse_messages(publisher.id, ids, code)
+        return None
 
     def write_confirms(self) -> None:
         """Queue what was confirmed since the last call, one frame for a publisher."""
@@ -129,39 +142,43 @@ class Publishers:
         for publisher in dirty:
             confirmed, publisher.confirmed = publisher.confirmed, []
             ids = confirmed[0] if len(confirmed) == 1 else b"".join(confirmed)
-            self._machine.confirm(publisher.id, ids)
+            if self._is_known(publisher):
+                self._machine.confirm(publisher.id, ids)
 
-    def _append(
-        self,
-        command: Publish,
-        buffer: bytearray | memoryview,
-        publisher: Publisher,
-        ids: bytearray,
-        done: Callable[[StorageError | None], None],
-        *,
-        filtered: bool,
-    ) -> ResponseCode | None:
-        try:
-            position = publisher.partition.append_published(
-                buffer,
-                command.start,
-                command.end,
-                command.count,
-                publisher.reference,
-                ids,
-                0,
-                done,
-                filtered=filtered,
-            )
-        except (MalformedSubBatch, EntryTooLarge):
-            return ResponseCode.PRECONDITION_FAILED
-        except LogBusy:
-            raise
-        except StorageError as error:
-            return _code_of(error)
-        if position != command.end:
-            raise MalformedFrame(f"{command.end - position} bytes stand behind the messages of a Publish")
-        return None
+    def _append_some(self, command: Publish, buffer: bytearray | memoryview, publisher: Publisher) -> Publish:
+        """Append the messages that are stored or refused as one; gives the frame without them."""
+        ids = bytearray(ID_BYTES * command.count)
+        position, taken = publisher.partition.append_some_published(
+            buffer,
+            command.start,
+            command.end,
+            command.count,
+            publisher.reference,
+            ids,
+            filtered=command.version == _FILTERED_VERSION,
+        )
+        del ids[ID_BYTES * taken :]
+        publisher.published_count += taken
+        self.unanswered += 1
+        publisher.partition.when_settled(partial(self._settled, publisher, ids))
+        return Publish(command.publisher_id, command.version, command.count - taken, position, command.end)
+
+    def _settled(self, publisher: Publisher, ids: bytearray, error: StorageError | None) -> None:
+        self.unanswered -= 1
+        if error is None:
+            publisher.confirmed.append(ids)
+            publisher.confirmed_count += len(ids) // ID_BYTES
+            self._dirty[publisher] = None
+        else:
+            publisher.refused_count += len(ids) // ID_BYTES
+            self._owner.publishing_failed(publisher.partition, error)
+            if self._is_known(publisher):
+                self._machine.refuse_messages(publisher.id, ids, _code_of(error))
+        self._owner.answered()
+
+    def _is_known(self, publisher: Publisher) -> bool:
+        """Whether the client takes its id for this publisher: not if it has declared another one since."""
+        return self._publishers.get(publisher.id, publisher) is publisher
 
 
 def _code_of(error: StorageError) -> ResponseCode:
@@ -170,29 +187,29 @@ def _code_of(error: StorageError) -> ResponseCode:
     return ResponseCode.STREAM_NOT_AVAILABLE
 
 
-def _ids_of(command: Publish, buffer: bytearray | memoryview, filtered: bool) -> bytearray:
-    """The ids of a frame's messages, of which nothing else is wanted; those before one that does not parse."""
-    ids = bytearray(ID_BYTES * command.count)
-    scratch = bytearray(command.end - command.start)
-    position, taken = command.start, 0
-    while taken < command.count:
-        try:
-            position, now, *_ = gather_published(
-                buffer,
-                position,
-                command.end,
-                1,
-                filtered,
-                UNNAMED,
-                scratch,
-                0,
-                len(scratch),
-                ENTRIES_MAX,
-                ids,
-                ID_BYTES * taken,
-            )
-        except MalformedSubBatch as error:
-            ids[ID_BYTES * taken : ID_BYTES * (taken + 1)] = error.publishing_id.to_bytes(ID_BYTES, "big")
-            return ids[: ID_BYTES * (taken + 1)]
-        taken += now
+def _ids_of(command: Publish, buffer: bytearray | memoryview) -> bytearray:
+    """The ids of a frame's messages, of which nothing else is wanted; lengths that do not hold are malformed."""
+    ids = bytearray()
+    position, end = command.start, command.end
+    for _ in range(command.count):
+        ids += buffer[position : position + ID_BYTES]
+        position = _after_message(buffer, position + ID_BYTES, end, command.version == _FILTERED_VERSION)
+    if position != end:
+        raise MalformedFrame(f"{end - position} bytes stand behind the messages of a Publish")
     return ids
+
+
+def _after_message(buffer: bytearray | memoryview, position: int, end: int, filtered: bool) -> int:
+    """The position behind the filter value and the entry at a position, whatever a sub-batch says of itself."""
+    if filtered and position + 2 <= end:
+        length = int.from_bytes(buffer[position : position + 2], "big", signed=True)
+        if length < -1:
+            raise MalformedFrame(f"a filter value of {length} bytes cannot be")
+        position += 2 + max(length, 0)
+    length_at = position if position < end and buffer[position] < 0x80 else position + _SUB_BATCH_LENGTH_AT
+    behind = length_at + 4
+    if behind <= end:
+        behind += int.from_bytes(buffer[length_at : length_at + 4], "big")
+    if behind > end:
+        raise MalformedFrame("a message reaches beyond the end")
+    return behind

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from headwater.engine.single_active import GroupId
 from headwater.errors import StorageError
-from headwater.log.partition import Partition
+from headwater.log.log import PARTITIONS_MAX
+from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import last_chunk_offset
 from headwater.server.security.identity import Identity
 from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
@@ -22,6 +23,8 @@ from headwater.streams.server_connection import ServerConnection
 __all__ = ["Outlet", "Session"]
 
 REFERENCE_BYTES_MAX = 255
+FILTER_VALUES_MAX = 255
+METADATA_STREAMS_MAX = 10_000
 FIRST_DELIVERY_DELAY_S = 0.05
 OK = ResponseCode.OK
 
@@ -71,11 +74,13 @@ class Session:
         self._machine = machine
         self._outlet = outlet
         self._advertised = advertised
-        self.publishers = Publishers(machine, outlet.answered)
+        self.publishers = Publishers(machine, self)
         self.subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
         self._updates: dict[int, _Update] = {}
         """ConsumerUpdates that were not answered yet, by correlation id."""
+        self._told: dict[int, int] = {}
+        """The correlation id of what a subscription was told last: an answer to anything before changes nothing."""
         self._commands: dict[type[c.Command], Callable[[Any], None]] = {
             c.DeclarePublisherRequest: self._declare_publisher,
             c.DeletePublisherRequest: self._delete_publisher,
@@ -102,9 +107,7 @@ class Session:
         self._commands[type(command)](command)
 
     def close(self) -> None:
-        """The connection is gone."""
-        for update in self._updates.values():
-            update.timeout.cancel()
+        """The connection is gone, or about to be: nothing more is delivered."""
         for id_ in list(self.subscriptions):
             self._end_subscription(id_)
 
@@ -114,7 +117,7 @@ class Session:
             subscription.pump()
 
     def drop_stream(self, partition: Partition) -> None:
-        """The stream was deleted: its publishers and subscriptions here are gone, and the client is told once."""
+        """The stream is no longer for this client: its publishers and subscriptions are gone, and it is told once."""
         concerned = self.publishers.drop(partition)
         for id_, subscription in list(self.subscriptions.items()):
             if subscription.partition is partition:
@@ -134,13 +137,30 @@ class Session:
         seconds = self._door.limits.consumer_update_timeout_s
         timeout = self._door.loop.call_later(seconds, self._update_timed_out, seconds)
         self._updates[correlation_id] = _Update(subscription_id, active, timeout)
+        self._told[subscription_id] = correlation_id
         self._outlet.answered()
 
     def is_in_group(self, subscription_id: int) -> bool:
         """Whether a subscription is a single active consumer, active or not."""
         return subscription_id in self._groups
 
-    # Deliveries of subscriptions
+    # Of publishers and subscriptions
+
+    def answered(self) -> None:
+        self._outlet.answered()
+
+    def may_publish(self, partition: Partition) -> bool:
+        return self._door.access.may_write(self.identity, self.vhost, partition.name)
+
+    def publishing_failed(self, partition: Partition, error: StorageError) -> None:
+        self._door.note_failure(partition, error)
+
+    def may_read(self, subscription: Subscription) -> bool:
+        partition = subscription.partition
+        if self._door.access.may_read(self.identity, self.vhost, partition.name):
+            return True
+        self.drop_stream(partition)
+        return False
 
     def can_deliver(self) -> bool:
         return self._outlet.can_deliver()
@@ -153,10 +173,7 @@ class Session:
 
     def reading_failed(self, subscription: Subscription, error: StorageError) -> None:
         self._door.note_failure(subscription.partition, error)
-        self._end_subscription(subscription.id)
-        update = c.MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, subscription.partition.name)
-        self._machine.send(update)
-        self._outlet.answered()
+        self.drop_stream(subscription.partition)
 
     # Publishing
 
@@ -191,22 +208,13 @@ class Session:
 
     def _subscribe(self, command: c.SubscribeRequest) -> None:
         code, partition = self._readable(command.stream)
-        properties = command.properties
-        single = properties.get("single-active-consumer", "").lower() == "true"
-        if partition is not None and command.subscription_id in self.subscriptions:
-            code = ResponseCode.SUBSCRIPTION_ID_ALREADY_EXISTS
-        elif partition is not None and single and not properties.get("name"):
-            code = ResponseCode.PRECONDITION_FAILED
+        offset = 0
+        if partition is not None:
+            code, offset = self._check_subscribe(command, partition)
+        self._machine.send(c.SubscribeResponse(command.correlation_id, code))
         if code is not OK or partition is None:
-            self._machine.send(c.SubscribeResponse(command.correlation_id, code))
             return
-        try:
-            offset = start_offset(partition, command.offset_specification)
-        except StorageError as error:
-            self._door.note_failure(partition, error)
-            answer = c.SubscribeResponse(command.correlation_id, ResponseCode.STREAM_NOT_AVAILABLE)
-            self._machine.send(answer)
-            return
+        properties = command.properties
         subscription = Subscription(
             command.subscription_id,
             partition,
@@ -217,14 +225,37 @@ class Session:
             properties,
         )
         self.subscriptions[command.subscription_id] = subscription
-        self._machine.send(c.SubscribeResponse(command.correlation_id, OK))
-        if single:
+        if _is_single(properties):
             self._join_group(subscription, properties)
         elif self._machine.peer_is_javascript:
             # Its handlers use the consumer, which they get only when a turn of its loop ends with our answer.
             self._door.loop.call_later(FIRST_DELIVERY_DELAY_S, subscription.pump)
         else:
             self._outlet.call_soon(subscription)
+
+    def _check_subscribe(self, command: c.SubscribeRequest, partition: Partition) -> tuple[ResponseCode, int]:
+        """Whether this subscription can be, and the offset at which it begins."""
+        properties = command.properties
+        name = properties.get("name", "")
+        if command.subscription_id in self.subscriptions:
+            return ResponseCode.SUBSCRIPTION_ID_ALREADY_EXISTS, 0
+        if _is_too_long(name) or (_is_single(properties) and not name):
+            return ResponseCode.PRECONDITION_FAILED, 0
+        if sum(each.startswith("filter.") for each in properties) > FILTER_VALUES_MAX:
+            return ResponseCode.PRECONDITION_FAILED, 0
+        code, offset = self._start_offset(partition, command.offset_specification)
+        if partition.state is PartitionState.DAMAGED and offset >= partition.committed_offset:
+            return ResponseCode.STREAM_NOT_AVAILABLE, 0
+        return code, offset
+
+    def _start_offset(
+        self, partition: Partition, specification: c.OffsetSpecification
+    ) -> tuple[ResponseCode, int]:
+        try:
+            return OK, start_offset(partition, specification)
+        except StorageError as error:
+            self._door.note_failure(partition, error)
+            return ResponseCode.STREAM_NOT_AVAILABLE, 0
 
     def _join_group(self, subscription: Subscription, properties: dict[str, str]) -> None:
         group = GroupId(self.vhost, subscription.partition.name, properties["name"])
@@ -237,20 +268,20 @@ class Session:
         self._door.join_group(group, self, subscription.id, index)
 
     def _consumer_updated(self, command: c.ConsumerUpdateResponse) -> None:
-        update = self._updates.pop(command.correlation_id)
-        update.timeout.cancel()
-        subscription = self.subscriptions.get(update.subscription_id)
-        if subscription is None:
+        id_, active, timeout = self._updates.pop(command.correlation_id)
+        timeout.cancel()
+        if self._told.get(id_) != command.correlation_id:
             return
-        if not update.active:
-            self._door.stepped_down(self._groups[subscription.id], self, subscription.id)
+        if not active:
+            self._door.stepped_down(self._groups[id_], self, id_)
             return
+        subscription = self.subscriptions[id_]
         if command.offset_specification.type is not OffsetType.NONE:
-            try:
-                subscription.go_to(start_offset(subscription.partition, command.offset_specification))
-            except StorageError as error:
-                self.reading_failed(subscription, error)
+            code, offset = self._start_offset(subscription.partition, command.offset_specification)
+            if code is not OK:
+                self.drop_stream(subscription.partition)
                 return
+            subscription.go_to(offset)
         subscription.is_paused = False
         self._outlet.call_soon(subscription)
 
@@ -268,6 +299,10 @@ class Session:
 
     def _end_subscription(self, id_: int) -> None:
         self.subscriptions.pop(id_).close()
+        for update in self._updates.values():
+            if update.subscription_id == id_:
+                update.timeout.cancel()  # its answer may come all the same
+        self._told.pop(id_, None)
         group = self._groups.pop(id_, None)
         if group is not None:
             self._door.leave_group(group, self, id_)
@@ -302,18 +337,12 @@ class Session:
 
     def _resolve_offset(self, command: c.ResolveOffsetSpecRequest) -> None:
         code, partition = self._readable(command.stream)
-        if partition is None:
-            self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, code))
-            return
-        try:
-            offset = start_offset(partition, command.offset_specification)
-        except StorageError as error:
-            self._door.note_failure(partition, error)
-            answer = c.ResolveOffsetSpecResponse(command.correlation_id, ResponseCode.STREAM_NOT_AVAILABLE)
-            self._machine.send(answer)
-            return
-        resolved = c.OffsetSpecification(OffsetType.OFFSET, max(offset, partition.first_offset))
-        self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, OK, resolved))
+        offset = 0
+        if partition is not None:
+            code, offset = self._start_offset(partition, command.offset_specification)
+            offset = max(offset, partition.first_offset) if code is OK else 0
+        resolved = c.OffsetSpecification(OffsetType.OFFSET, offset)
+        self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, code, resolved))
 
     # Streams and super streams
 
@@ -333,12 +362,13 @@ class Session:
             code = self._door.topology.delete(self.vhost, command.stream)
         self._machine.send(c.DeleteResponse(command.correlation_id, code))
         if code is OK:
-            self._door.streams_deleted(gone)
+            self._door.streams_deleted(self.vhost, gone)
 
     def _create_super_stream(self, command: c.CreateSuperStreamRequest) -> None:
         code = ResponseCode.ACCESS_REFUSED
         names = (command.name, *command.partitions)
-        if not all(map(is_valid_name, names)):
+        # The number first: to hold a frame full of names against an expression takes a while.
+        if len(names) > 1 + PARTITIONS_MAX or not all(map(is_valid_name, names)):
             code = ResponseCode.PRECONDITION_FAILED
         elif all(map(self._may_configure, names)):
             code = self._door.topology.create_super_stream(
@@ -354,9 +384,13 @@ class Session:
             code = self._door.topology.delete_super_stream(self.vhost, command.name)
         self._machine.send(c.DeleteSuperStreamResponse(command.correlation_id, code))
         if code is OK:
-            self._door.streams_deleted(gone)
+            self._door.streams_deleted(self.vhost, gone)
 
     def _metadata(self, command: c.MetadataRequest) -> None:
+        if len(command.streams) > METADATA_STREAMS_MAX:
+            reason = f"more than {METADATA_STREAMS_MAX} streams in one Metadata; ask for fewer at a time"
+            self._outlet.close(ResponseCode.PRECONDITION_FAILED, reason)
+            return
         broker = c.Broker(0, self._advertised.host, self._advertised.port)
         found = []
         for name in command.streams:
@@ -378,15 +412,13 @@ class Session:
 
     def _stream_stats(self, command: c.StreamStatsRequest) -> None:
         code, partition = self._readable(command.stream)
-        stats = {}
+        stats: dict[str, int] = {}
         if partition is not None:
-            last = last_chunk_offset(partition)
-            stats = {
-                "first_chunk_id": -1 if last is None else partition.first_offset,
-                "committed_chunk_id": -1 if last is None else last,
-                "last_chunk_id": -1 if last is None else last,
-                "committed_offset": partition.committed_offset - 1,
-            }
+            try:
+                stats = _stats(partition)
+            except StorageError as error:
+                self._door.note_failure(partition, error)
+                code = ResponseCode.STREAM_NOT_AVAILABLE
         self._machine.send(c.StreamStatsResponse(command.correlation_id, code, stats))
 
     # Who may
@@ -411,3 +443,18 @@ class Session:
 
 def _is_too_long(reference: str) -> bool:
     return len(reference.encode()) > REFERENCE_BYTES_MAX
+
+
+def _is_single(properties: dict[str, str]) -> bool:
+    """Whether a subscription is a single active consumer; RabbitMQ knows "true" alone, Python's clients say "True"."""
+    return properties.get("single-active-consumer", "").lower() == "true"
+
+
+def _stats(partition: Partition) -> dict[str, int]:
+    last = last_chunk_offset(partition)
+    return {
+        "first_chunk_id": -1 if last is None else partition.first_offset,
+        "committed_chunk_id": -1 if last is None else last,
+        "last_chunk_id": -1 if last is None else last,
+        "committed_offset": partition.committed_offset - 1,
+    }
