@@ -23,6 +23,8 @@ __all__ = ["Outlet", "Session"]
 
 REFERENCE_BYTES_MAX = 255
 FIRST_DELIVERY_DELAY_S = 0.05
+
+_FROM_THE_END = frozenset({OffsetType.LAST, OffsetType.NEXT, OffsetType.TIMESTAMP})
 OK = ResponseCode.OK
 
 
@@ -74,6 +76,7 @@ class Session:
         self.publishers = Publishers(machine, outlet.answered)
         self.subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
+        self._is_closed = False
         self._updates: dict[int, _Update] = {}
         """ConsumerUpdates that were not answered yet, by correlation id."""
         self._commands: dict[type[c.Command], Callable[[Any], None]] = {
@@ -103,6 +106,7 @@ class Session:
 
     def close(self) -> None:
         """The connection is gone."""
+        self._is_closed = True
         for update in self._updates.values():
             update.timeout.cancel()
         for id_ in list(self.subscriptions):
@@ -190,6 +194,9 @@ class Session:
     # Consuming
 
     def _subscribe(self, command: c.SubscribeRequest) -> None:
+        self._when_settled(command.stream, command.offset_specification, lambda: self._subscribe_now(command))
+
+    def _subscribe_now(self, command: c.SubscribeRequest) -> None:
         code, partition = self._readable(command.stream)
         properties = command.properties
         single = properties.get("single-active-consumer", "").lower() == "true"
@@ -301,6 +308,9 @@ class Session:
         self._machine.send(c.QueryOffsetResponse(command.correlation_id, code, offset or 0))
 
     def _resolve_offset(self, command: c.ResolveOffsetSpecRequest) -> None:
+        self._when_settled(command.stream, command.offset_specification, lambda: self._resolve_now(command))
+
+    def _resolve_now(self, command: c.ResolveOffsetSpecRequest) -> None:
         code, partition = self._readable(command.stream)
         if partition is None:
             self._machine.send(c.ResolveOffsetSpecResponse(command.correlation_id, code))
@@ -388,6 +398,23 @@ class Session:
                 "committed_offset": partition.committed_offset - 1,
             }
         self._machine.send(c.StreamStatsResponse(command.correlation_id, code, stats))
+
+    def _when_settled(
+        self, stream: str, specification: c.OffsetSpecification, answer: Callable[[], None]
+    ) -> None:
+        """Answer what depends on the end of a stream when it is known what became of all that came before the question:
+        a message on its way to the disk is neither the last one nor behind the end yet."""
+        partition = self._door.topology.stream(self.vhost, stream)
+        if partition is None or specification.type not in _FROM_THE_END:
+            answer()
+            return
+
+        def settled(_error: StorageError | None) -> None:
+            if not self._is_closed:
+                answer()
+                self._outlet.answered()
+
+        partition.when_settled(settled)
 
     # Who may
 
