@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import TypeVar
 
@@ -9,6 +10,8 @@ import msgspec
 from aiohttp import web
 
 __all__ = ["Refused", "json_answer", "read_json"]
+
+BODY_TIMEOUT_S = 10.0
 
 _T = TypeVar("_T")
 
@@ -41,8 +44,22 @@ def json_answer(
     )
 
 
-async def read_json(request: web.Request, kind: type[_T], bytes_max: int) -> _T:
+async def read_json(
+    request: web.Request, kind: type[_T], bytes_max: int, timeout_s: float = BODY_TIMEOUT_S
+) -> _T:
     """The body as a value of this type, an empty one as an object without fields; raises `Refused`."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            body = await _read(request, bytes_max)
+    except TimeoutError as error:
+        raise Refused(408, "request_timeout", f"the body did not end within {timeout_s:g} s") from error
+    try:
+        return msgspec.json.decode(body or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refused(400, "bad_request", f"the body is not what is expected here: {error}") from error
+
+
+async def _read(request: web.Request, bytes_max: int) -> bytes:
     too_large = Refused(413, "payload_too_large", f"a body of this request has at most {bytes_max} bytes")
     if (request.content_length or 0) > bytes_max:
         raise too_large
@@ -51,7 +68,4 @@ async def read_json(request: web.Request, kind: type[_T], bytes_max: int) -> _T:
         body += part
         if len(body) > bytes_max:
             raise too_large
-    try:
-        return msgspec.json.decode(bytes(body) or b"{}", type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refused(400, "bad_request", f"the body is not what is expected here: {error}") from error
+    return bytes(body)

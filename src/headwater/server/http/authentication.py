@@ -48,7 +48,8 @@ class BasicAuthentication:
             raise Refused(503, "service_unavailable", found.reason, {"Retry-After": str(BUSY_RETRY_S)})
         logger.warning("%s: authentication failed: %s", request.remote, found.reason)
         await asyncio.sleep(self._failure_delay_s)
-        raise Refused(401, "not_authorized", "Login failed", CHALLENGE)
+        reason = found.reason if found.kind is FailureKind.LOOPBACK_ONLY else "Login failed"
+        raise Refused(401, "not_authorized", reason, CHALLENGE)
 
 
 def _credentials(header: str) -> tuple[str, str]:

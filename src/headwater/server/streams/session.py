@@ -26,6 +26,8 @@ REFERENCE_BYTES_MAX = 255
 FILTER_VALUES_MAX = 255
 METADATA_STREAMS_MAX = 10_000
 FIRST_DELIVERY_DELAY_S = 0.05
+
+_FROM_THE_END = frozenset({OffsetType.LAST, OffsetType.NEXT, OffsetType.TIMESTAMP})
 OK = ResponseCode.OK
 
 
@@ -77,6 +79,7 @@ class Session:
         self.publishers = Publishers(machine, self)
         self.subscriptions: dict[int, Subscription] = {}
         self._groups: dict[int, GroupId] = {}
+        self._is_closed = False
         self._updates: dict[int, _Update] = {}
         """ConsumerUpdates that were not answered yet, by correlation id."""
         self._told: dict[int, int] = {}
@@ -108,6 +111,7 @@ class Session:
 
     def close(self) -> None:
         """The connection is gone, or about to be: nothing more is delivered."""
+        self._is_closed = True
         for id_ in list(self.subscriptions):
             self._end_subscription(id_)
 
@@ -207,6 +211,9 @@ class Session:
     # Consuming
 
     def _subscribe(self, command: c.SubscribeRequest) -> None:
+        self._when_settled(command.stream, command.offset_specification, lambda: self._subscribe_now(command))
+
+    def _subscribe_now(self, command: c.SubscribeRequest) -> None:
         code, partition = self._readable(command.stream)
         offset = 0
         if partition is not None:
@@ -336,6 +343,9 @@ class Session:
         self._machine.send(c.QueryOffsetResponse(command.correlation_id, code, offset or 0))
 
     def _resolve_offset(self, command: c.ResolveOffsetSpecRequest) -> None:
+        self._when_settled(command.stream, command.offset_specification, lambda: self._resolve_now(command))
+
+    def _resolve_now(self, command: c.ResolveOffsetSpecRequest) -> None:
         code, partition = self._readable(command.stream)
         offset = 0
         if partition is not None:
@@ -420,6 +430,23 @@ class Session:
                 self._door.note_failure(partition, error)
                 code = ResponseCode.STREAM_NOT_AVAILABLE
         self._machine.send(c.StreamStatsResponse(command.correlation_id, code, stats))
+
+    def _when_settled(
+        self, stream: str, specification: c.OffsetSpecification, answer: Callable[[], None]
+    ) -> None:
+        """Answer what depends on the end of a stream when it is known what became of all that came before the question:
+        a message on its way to the disk is neither the last one nor behind the end yet."""
+        partition = self._door.topology.stream(self.vhost, stream)
+        if partition is None or specification.type not in _FROM_THE_END:
+            answer()
+            return
+
+        def settled(_error: StorageError | None) -> None:
+            if not self._is_closed:
+                answer()
+                self._outlet.answered()
+
+        partition.when_settled(settled)
 
     # Who may
 

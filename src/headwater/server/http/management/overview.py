@@ -61,8 +61,8 @@ async def get_node(call: Call) -> web.Response:
 
 async def whoami(call: Call) -> web.Response:
     """Name and roles of who asks."""
-    user = call.catalogue.state.users[call.identity.user]
-    return json_answer({"name": user.name, "tags": [TAGS[role] for role in sorted(user.roles)]})
+    identity = call.identity
+    return json_answer({"name": identity.user, "tags": [TAGS[role] for role in sorted(identity.roles)]})
 
 
 def _node(call: Call) -> Json:
