@@ -36,7 +36,7 @@ func (p *peer) commands() map[string]func(*request) (any, error) {
 		"flooded":  func(r *request) (any, error) { return p.producers[r.To].flooded() },
 		"consumer": p.consumer,
 		"take":     func(r *request) (any, error) { return p.consumers[r.Of].take(r.Count), nil },
-		"store":    func(r *request) (any, error) { return nil, p.consumers[r.Of].store(int64(r.Start.(float64))) },
+		"store":    p.store,
 		"stored":   func(r *request) (any, error) { return p.consumers[r.Of].stored() },
 		"told":     func(r *request) (any, error) { return p.told.await(r.Count), nil },
 		"close":    p.close,
@@ -137,9 +137,17 @@ func (p *peer) producer(r *request) (any, error) {
 }
 
 func (p *peer) consumer(r *request) (any, error) {
-	made := &consuming{environment: p.environment, request: r, told: p.told, last: map[string]int64{}}
+	made := newConsuming(p.environment, r, p.told)
 	p.consumers[r.As] = made
 	return nil, made.subscribe()
+}
+
+func (p *peer) store(r *request) (any, error) {
+	found := p.consumers[r.Of]
+	if r.Start == nil {
+		return nil, found.storeAll()
+	}
+	return nil, found.store(found.request.Stream, int64(r.Start.(float64)))
 }
 
 func (p *peer) close(r *request) (any, error) {
