@@ -261,7 +261,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self._heartbeat = HeartbeatTimer(
                 self._door.loop, self._machine.heartbeat_s, self._send_heartbeat, self._give_up
             )
-        # What stood behind the question is taken when the answer has gone out.
+        # What stood behind the question is taken when the answer has gone out, and before anything else is read.
+        self._stop_reading()
         self._door.loop.call_soon(self._go_on)
 
     # Bytes out
