@@ -90,6 +90,11 @@ class Program:
             raise Refused(answer["error"], answer["code"])
         return answer.get("seen")
 
+    def kill(self) -> None:
+        """End it without a warning; the server sees its connections break."""
+        self._process.kill()
+        self._process.wait()
+
     def _listen(self) -> None:
         """Read to the end, so that a full pipe never holds up the program."""
         assert self._process.stderr is not None

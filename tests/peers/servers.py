@@ -17,17 +17,19 @@ USER = PASSWORD = "guest"
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 
-_LISTENING = re.compile(r"listening (http|streams) \S+:(\d+)")
+_LISTENING = re.compile(r"listening (http|streams|streams-tls) \S+:(\d+)")
 
 
 class Server:
     """A server on a folder; the ports that it found free at its first start are its own from then on."""
 
-    def __init__(self, data: Path, *arguments: str) -> None:
+    def __init__(self, data: Path, *arguments: str, with_tls: bool = False) -> None:
         self._data = data
         self._arguments = arguments
+        self._doors = {"http", "streams", "streams-tls"} if with_tls else {"http", "streams"}
         self.http_port = 0
         self.stream_port = 0
+        self.stream_tls_port = 0
         self.lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
@@ -36,6 +38,7 @@ class Server:
         """Run it, and wait until all its ports take connections."""
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._data)]
         command += ["--stream-port", str(self.stream_port), "--http-port", str(self.http_port)]
+        command += ["--stream-tls-port", str(self.stream_tls_port)]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         process = subprocess.Popen(
             [*command, *self._arguments],
@@ -78,7 +81,7 @@ class Server:
     def _read_lines(self, process: subprocess.Popen[str], settled: threading.Event) -> None:
         """Read to the end, so that a full pipe never holds up the server."""
         assert process.stderr is not None
-        missing = {"http", "streams"}
+        missing = set(self._doors)
         with process.stderr as lines:
             for line in lines:
                 self.lines.append(line.rstrip("\n"))
@@ -92,5 +95,7 @@ class Server:
     def _note_port(self, door: str, port: int) -> None:
         if door == "http":
             self.http_port = port
-        else:
+        elif door == "streams":
             self.stream_port = port
+        else:
+            self.stream_tls_port = port

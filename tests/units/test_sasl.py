@@ -195,7 +195,7 @@ def test_guest_is_let_in_from_this_machine_alone(mechanisms: Sasl) -> None:
 
 
 def test_external_lets_in_the_user_of_the_certificate_and_no_other(mechanisms: Sasl) -> None:
-    for message in (None, b"", b"ada"):
+    for message in (None, b"", b"ada", b"\0guest\0wrong"):
         (answer,) = talk(mechanisms, "EXTERNAL", WITH_CERTIFICATE, [message])
         assert isinstance(answer, Success)
         assert answer.identity.user == "ada"

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -23,6 +24,12 @@ type consuming struct {
 	mutex       sync.Mutex
 	taken       [][3]any
 	last        map[string]int64
+	active      map[string]bool
+}
+
+func newConsuming(environment *stream.Environment, r *request, told *told) *consuming {
+	none, inactive := map[string]int64{}, map[string]bool{}
+	return &consuming{environment: environment, request: r, told: told, last: none, active: inactive}
 }
 
 func (c *consuming) subscribe() error {
@@ -99,12 +106,38 @@ func (c *consuming) take(count int) [][3]any {
 }
 
 // store stores an offset, and waits until the server has it.
-func (c *consuming) store(offset int64) error {
-	if err := c.handle.(*stream.Consumer).StoreCustomOffset(offset); err != nil {
+func (c *consuming) store(streamName string, offset int64) error {
+	if err := c.environment.StoreOffset(c.request.Name, streamName, offset); err != nil {
 		return err
 	}
-	c.waitForStored(c.request.Stream, offset)
+	waitUntil(func() bool {
+		stored, err := c.environment.QueryOffset(c.request.Name, streamName)
+		return err == nil && stored == offset
+	})
 	return nil
+}
+
+// storeAll stores how far it came in each stream in which it is active.
+func (c *consuming) storeAll() error {
+	c.mutex.Lock()
+	active := maps.Clone(c.active)
+	c.mutex.Unlock()
+	for streamName := range active {
+		if err := c.storeReached(streamName); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *consuming) storeReached(streamName string) error {
+	c.mutex.Lock()
+	reached, some := c.last[streamName]
+	c.mutex.Unlock()
+	if !some {
+		return nil
+	}
+	return c.store(streamName, reached)
 }
 
 func (c *consuming) stored() (any, error) {
@@ -115,31 +148,28 @@ func (c *consuming) stored() (any, error) {
 	return offset, err
 }
 
-func (c *consuming) waitForStored(streamName string, offset int64) {
-	waitUntil(func() bool {
-		stored, err := c.environment.QueryOffset(c.request.Name, streamName)
-		return err == nil && stored == offset
-	})
-}
-
 // updated: who becomes active goes on behind what the group stored, and stores how far it came when it steps down.
 func (c *consuming) updated(streamName string, isActive bool) stream.OffsetSpecification {
-	if isActive {
-		c.told.add(c.request.As, "active", streamName)
-		stored, err := c.environment.QueryOffset(c.request.Name, streamName)
-		if err != nil {
-			return stream.OffsetSpecification{}.First()
-		}
-		return stream.OffsetSpecification{}.Offset(stored + 1)
-	}
-	c.told.add(c.request.As, "passive", streamName)
 	c.mutex.Lock()
-	reached, some := c.last[streamName]
-	c.mutex.Unlock()
-	if some && c.environment.StoreOffset(c.request.Name, streamName, reached) == nil {
-		c.waitForStored(streamName, reached)
+	if isActive {
+		c.active[streamName] = true
+	} else {
+		delete(c.active, streamName)
 	}
-	return stream.OffsetSpecification{}.Next()
+	c.mutex.Unlock()
+	if !isActive {
+		c.told.add(c.request.As, "passive", streamName)
+		if err := c.storeReached(streamName); err != nil {
+			panic(err)
+		}
+		return stream.OffsetSpecification{}.Next()
+	}
+	c.told.add(c.request.As, "active", streamName)
+	stored, err := c.environment.QueryOffset(c.request.Name, streamName)
+	if err != nil {
+		return stream.OffsetSpecification{}.First()
+	}
+	return stream.OffsetSpecification{}.Offset(stored + 1)
 }
 
 // start is where to begin: behind what is stored under the name, else where the request says.

@@ -4,6 +4,8 @@ import com.rabbitmq.stream.Consumer;
 import com.rabbitmq.stream.ConsumerBuilder;
 import com.rabbitmq.stream.ConsumerUpdateListener;
 import com.rabbitmq.stream.Environment;
+import com.rabbitmq.stream.Message;
+import com.rabbitmq.stream.MessageHandler;
 import com.rabbitmq.stream.NoOffsetException;
 import com.rabbitmq.stream.OffsetSpecification;
 import com.rabbitmq.stream.Resource;
@@ -13,6 +15,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
 
 /** A consumer, and what it was given. */
 final class Consuming {
@@ -22,6 +25,7 @@ final class Consuming {
   private final Told told;
   private final List<Object[]> taken = new ArrayList<>();
   private final Map<String, Long> last = new HashMap<>();
+  private final Map<String, Consumer> ofStream = new ConcurrentHashMap<>();
   private volatile Consumer consumer;
 
   Consuming(JsonObject fields, Told told) {
@@ -59,8 +63,7 @@ final class Consuming {
     if (fields.has("credit")) {
       builder.flow().initialCredits(fields.get("credit").getAsInt());
     }
-    consumer = builder.messageHandler((context, message) ->
-        add(context.stream(), context.offset(), message.getBodyAsBinary())).build();
+    consumer = builder.messageHandler(this::add).build();
   }
 
   /** All messages so far, once there are so many: stream, offset and body of each. */
@@ -79,6 +82,13 @@ final class Consuming {
     store(consumer, offset);
   }
 
+  /** Store how far it came in each stream in which it is active. */
+  void storeAll() throws InterruptedException {
+    for (Map.Entry<String, Consumer> active : ofStream.entrySet()) {
+      storeReached(active.getValue(), active.getKey());
+    }
+  }
+
   long stored() {
     return consumer.storedOffset();
   }
@@ -87,10 +97,11 @@ final class Consuming {
     consumer.close();
   }
 
-  private void add(String stream, long offset, byte[] body) {
+  private void add(MessageHandler.Context context, Message message) {
+    String body = new String(message.getBodyAsBinary(), StandardCharsets.UTF_8);
     synchronized (taken) {
-      taken.add(new Object[] {stream, offset, new String(body, StandardCharsets.UTF_8)});
-      last.put(stream, offset);
+      taken.add(new Object[] {context.stream(), context.offset(), body});
+      last.put(context.stream(), context.offset());
       taken.notifyAll();
     }
   }
@@ -100,24 +111,30 @@ final class Consuming {
     String stream = context.stream();
     told.add(name, context.isActive() ? "active" : "passive", stream);
     if (context.isActive()) {
+      ofStream.put(stream, context.consumer());
       try {
         return OffsetSpecification.offset(context.consumer().storedOffset() + 1);
       } catch (NoOffsetException none) {
         return OffsetSpecification.first();
       }
     }
+    ofStream.remove(stream);
+    try {
+      storeReached(context.consumer(), stream);
+    } catch (InterruptedException stopped) {
+      Thread.currentThread().interrupt();
+    }
+    return null;
+  }
+
+  private void storeReached(Consumer consumer, String stream) throws InterruptedException {
     Long reached;
     synchronized (taken) {
       reached = last.get(stream);
     }
     if (reached != null) {
-      try {
-        store(context.consumer(), reached);
-      } catch (InterruptedException stopped) {
-        Thread.currentThread().interrupt();
-      }
+      store(consumer, reached);
     }
-    return null;
   }
 
   private static void store(Consumer consumer, long offset) throws InterruptedException {

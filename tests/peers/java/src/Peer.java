@@ -144,7 +144,12 @@ final class Peer {
   }
 
   private Object store(JsonObject fields) throws Exception {
-    consumers.get(text(fields, "of")).store(fields.get("offset").getAsLong());
+    Consuming consumer = consumers.get(text(fields, "of"));
+    if (fields.has("offset")) {
+      consumer.store(fields.get("offset").getAsLong());
+    } else {
+      consumer.storeAll();
+    }
     return null;
   }
 
