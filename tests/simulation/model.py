@@ -82,6 +82,12 @@ class Values:
         """The value of this number, or a later one, must be there after any crash."""
         self.durable = max(self.durable, number)
 
+    def told(self, name: object, value: object) -> None:
+        """The engine answered with this value: none older than those known durable, and from now on durable itself."""
+        later = self.given[self.durable :]
+        require(value in later, f"{name!r} is told to be {value!r}, allowed were {later!r}")
+        self.is_durable(self.durable + later.index(value))
+
     def adopt(self, name: object, value: object) -> None:
         """Check what an opening found, and go on from there."""
         allowed = self.given[self.durable :]

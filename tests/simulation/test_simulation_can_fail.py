@@ -65,6 +65,16 @@ def keep_sequences_of_refused_batches(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(tracking.Tracking, "roll_back", lambda self: None)
 
 
+def tell_stored_offsets_at_once(patch: pytest.MonkeyPatch) -> None:
+    """A stored offset is told before it is on disk."""
+    told = tracking.Tracking.stored_offset
+    patch.setattr(
+        tracking.Tracking,
+        "stored_offset",
+        lambda self, reference: self.unwritten.get(reference, told(self, reference)),
+    )
+
+
 def leave_the_tail_in_memory(patch: pytest.MonkeyPatch) -> None:
     """What the page cache shows is believed, though the disk may not hold it."""
 
@@ -156,6 +166,7 @@ BREAKS: list[Break] = [
     store_staged_blocks_again,
     answer_removals_early,
     confirm_duplicates_at_once,
+    tell_stored_offsets_at_once,
 ]
 
 

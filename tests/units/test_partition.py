@@ -479,3 +479,33 @@ def test_what_is_refused_is_settled_too(machine: Machine) -> None:
     machine.store.flush()
     assert [type(answer) for answer in told] == [WriteFailed]
     assert partition.sequence(b"publisher") == 1
+
+
+def test_a_stored_offset_is_told_when_it_is_on_disk(machine: Machine) -> None:
+    partition, told = machine.log(), Answers()
+    partition.store_offset(b"reader", 1)
+    machine.store.flush()
+    with machine.held_back(partition, b"in flight"):
+        partition.store_offset(b"reader", 2)
+        partition.when_settled(told)
+        assert (told, partition.stored_offset(b"reader")) == ([], 1)
+    assert (told, partition.stored_offset(b"reader")) == ([None], 2)
+    partition.when_settled(told)
+    assert told == [None, None]
+
+
+def test_who_waits_for_a_stored_offset_hears_that_it_was_refused(machine: Machine) -> None:
+    partition, told = machine.log(), Answers()
+    append(partition, b"a")
+    machine.store.flush()
+    machine.files.fail_write("*.segment")
+    partition.store_offset(b"reader", 1)
+    partition.when_settled(told)
+    machine.store.flush()
+    assert [type(answer) for answer in told] == [WriteFailed]
+    partition.when_settled(told)
+    assert (told[1:], partition.stored_offset(b"reader")) == ([None], None)
+    partition.store_offset(b"reader", 2)
+    partition.when_settled(told)
+    partition.stop(PartitionReadOnly("log", "stopped"), PartitionState.READ_ONLY)
+    assert isinstance(told[2], PartitionReadOnly)

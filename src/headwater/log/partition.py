@@ -97,6 +97,8 @@ class Partition:
         self.tail: deque[SealedChunk] = deque()
         """The newest user chunks, in memory."""
         self.in_flight: Commit | None = None
+        self._next_waiting: list[OnDone] = []
+        """Who waits for the next commit, though nothing is appended: for stored offsets."""
         self.blocked = False
         """Set while a journal that failed is put away: no position may be used again before that."""
         self.on_committed: set[Callable[[], None]] = set()
@@ -198,10 +200,12 @@ class Partition:
         self.owner.mark_dirty(self)
 
     def when_settled(self, on_done: OnDone) -> None:
-        """Call back when all that was appended so far is durable or refused; at once if nothing is under way."""
+        """Call back when all that was appended or stored so far is durable or refused; at once if nothing is under way."""
         if self.intake.wait(on_done):
             return
-        if self.in_flight is None:
+        if self.wants_commit:
+            self._next_waiting.append(on_done)
+        elif self.in_flight is None:
             on_done(None)
         else:
             self.in_flight.waiting.append(on_done)
@@ -211,7 +215,7 @@ class Partition:
         return self.tracking.sequence(reference)
 
     def stored_offset(self, reference: bytes) -> int | None:
-        """The offset stored last under a reference."""
+        """The offset of a reference that is on disk."""
         return self.tracking.stored_offset(reference)
 
     # What is here
@@ -327,7 +331,7 @@ class Partition:
             snapshot = snapshot or self._snapshot_due(newest)
         if snapshot:
             writer.add_snapshot(self.committed_offset, *self.tracking.snapshot(now_ms))
-        self._seal(writer)
+        self._seal(writer, commit)
         commit.buffers, commit.chunks, commit.end = writer.buffers, writer.chunks, writer.position
         # A new segment is durable before older ones may go, in `memory` mode too.
         commit.syncs = self.settings.durability == "disk" or commit.creates
@@ -354,7 +358,8 @@ class Partition:
         self.owner.uncommitted_bytes -= self.intake.byte_count
         waiting = [on_done for gathering in self.intake.take() for on_done in gathering.waiting]
         waiting += [on_done for _, on_done in self._truncations]
-        self._truncations = []
+        waiting += self._next_waiting
+        self._truncations, self._next_waiting = [], []
         self._roll_due = False
         self.intake.next_offset = self.committed_offset
         self.tracking.roll_back()
@@ -414,10 +419,11 @@ class Partition:
             or self.tracking.crowded
         )
 
-    def _seal(self, writer: ChunkWriter) -> None:
+    def _seal(self, writer: ChunkWriter, commit: Commit) -> None:
         before = self.intake.byte_count
         gathered = self.intake.take(self.settings.commit_bytes_max)
         self.owner.uncommitted_bytes -= before - self.intake.byte_count
+        commit.waiting, self._next_waiting = self._next_waiting, []
         offsets, self.tracking.unwritten = self.tracking.unwritten, {}
         for gathering in gathered:
             writer.add_gathered(gathering, offsets)

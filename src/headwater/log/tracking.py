@@ -28,14 +28,14 @@ class Publisher:
 class Tracking:
     """What a partition remembers by reference, bounded in number and age."""
 
-    __slots__ = ("_committed_offsets", "_entries_max", "_expiry_ms", "_offsets", "_publishers", "unwritten")
+    __slots__ = ("_entries_max", "_expiry_ms", "_offsets", "_publishers", "unwritten")
 
     def __init__(self, entries_max: int, expiry_ms: int) -> None:
         self._entries_max = entries_max
         self._expiry_ms = expiry_ms
         self._publishers: dict[bytes, Publisher] = {}
-        self._offsets: dict[bytes, int] = {}
-        self._committed_offsets: dict[bytes, tuple[int, int]] = {}
+        self._offsets: dict[bytes, tuple[int, int]] = {}
+        """Those on disk, each with the time of its last use."""
         self.unwritten: dict[bytes, int] = {}
         """Offsets that were stored and stand in no chunk yet."""
 
@@ -54,7 +54,8 @@ class Tracking:
     @property
     def crowded(self) -> bool:
         """Whether a snapshot is due because far more references came than may be kept."""
-        return max(len(self._publishers), len(self._offsets)) > self._entries_max * 5 // 4 + 16
+        offsets = len(self._offsets) + len(self.unwritten)
+        return max(len(self._publishers), offsets) > self._entries_max * 5 // 4 + 16
 
     def sequence(self, reference: bytes) -> int | None:
         """The last publishing id on disk, or None."""
@@ -64,12 +65,12 @@ class Tracking:
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset; it is written with the next chunk."""
         check_reference(reference)
-        self._offsets[reference] = offset
         self.unwritten[reference] = offset
 
     def stored_offset(self, reference: bytes) -> int | None:
-        """The last offset stored under a reference, or None."""
-        return self._offsets.get(reference)
+        """The last offset stored under a reference that is on disk, or None."""
+        found = self._offsets.get(reference)
+        return None if found is None else found[0]
 
     def committed(self, publishers: Mapping[bytes, int], offsets: Mapping[bytes, int], now_ms: int) -> None:
         """A chunk with these updates is on disk."""
@@ -80,8 +81,7 @@ class Tracking:
             if publisher.sequence < sequence:
                 publisher.sequence = sequence
         for reference, offset in offsets.items():
-            self._committed_offsets[reference] = (offset, now_ms)
-            self._offsets.setdefault(reference, offset)
+            self._offsets[reference] = (offset, now_ms)
 
     def give_back(self, updates: Iterable[Mapping[bytes, int]]) -> None:
         """A commit with these stored offsets failed: they wait for the next chunk again."""
@@ -103,15 +103,12 @@ class Tracking:
             p.reference: (p.committed, p.used_ms) for p in self._publishers.values() if p.committed >= 0
         }
         kept_publishers = self._kept(publishers, now_ms)
-        kept_offsets = self._kept(self._committed_offsets, now_ms)
+        kept_offsets = self._kept(self._offsets, now_ms)
         for reference in publishers.keys() - kept_publishers.keys():
             forgotten = self._publishers[reference]
             if forgotten.sequence == forgotten.committed:
                 del self._publishers[reference]
-        for reference in self._committed_offsets.keys() - kept_offsets.keys():
-            del self._committed_offsets[reference]
-            if reference not in self.unwritten:
-                self._offsets.pop(reference, None)
+        self._offsets = dict(kept_offsets)
         return kept_publishers, kept_offsets
 
     def restore(
@@ -122,14 +119,12 @@ class Tracking:
             self.committed({reference: sequence}, {}, used_ms)
         for reference, (offset, used_ms) in offsets.items():
             self.committed({}, {reference: offset}, used_ms)
-            self._offsets[reference] = offset
 
     def replay(
         self, publishers: Mapping[bytes, int], offsets: Mapping[bytes, int], timestamp_ms: int
     ) -> None:
         """Take over the updates of a chunk that recovery read."""
         self.committed(publishers, offsets, timestamp_ms)
-        self._offsets.update(offsets)
 
     def _kept(self, values: dict[bytes, tuple[int, int]], now_ms: int) -> dict[bytes, tuple[int, int]]:
         kept = {r: v for r, v in values.items() if v[1] > now_ms - self._expiry_ms}

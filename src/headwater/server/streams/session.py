@@ -334,13 +334,21 @@ class Session:
 
     def _query_offset(self, command: c.QueryOffsetRequest) -> None:
         code, partition = self._readable(command.stream)
-        offset = None
         if _is_too_long(command.reference):
-            code = ResponseCode.PRECONDITION_FAILED
-        elif partition is not None:
-            offset = partition.stored_offset(command.reference.encode())
+            code, partition = ResponseCode.PRECONDITION_FAILED, None
+        if partition is None:
+            self._machine.send(c.QueryOffsetResponse(command.correlation_id, code))
+            return
+        reference, known = command.reference.encode(), partition
+
+        def answer(_error: StorageError | None) -> None:
+            offset = known.stored_offset(reference)
             code = ResponseCode.NO_OFFSET if offset is None else OK
-        self._machine.send(c.QueryOffsetResponse(command.correlation_id, code, offset or 0))
+            self._machine.send(c.QueryOffsetResponse(command.correlation_id, code, offset or 0))
+            self._outlet.answered()
+
+        # Who goes on behind an offset must find it again after a crash, so it is told when it is on disk.
+        partition.when_settled(answer)
 
     def _resolve_offset(self, command: c.ResolveOffsetSpecRequest) -> None:
         self._when_settled(command.stream, command.offset_specification, lambda: self._resolve_now(command))
