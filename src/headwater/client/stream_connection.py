@@ -126,10 +126,11 @@ class StreamConnection:
             async with asyncio.timeout(connect_timeout_s):
                 await connection._open(address, credentials or Credentials(), vhost)
         except TimeoutError:
-            connection._end(ConnectionLost(str(address), "it timed out"))
-            raise PeerUnreachable(str(address), f"the handshake took over {connect_timeout_s:g} s") from None
+            error = PeerUnreachable(str(address), f"the handshake took over {connect_timeout_s:g} s")
+            await connection._give_up(error)
+            raise error from None
         except BaseException as error:
-            connection._end(error if isinstance(error, HeadwaterError) else ConnectionLost(str(address), ""))
+            await connection._give_up(error)
             raise
         return connection
 
@@ -139,9 +140,7 @@ class StreamConnection:
             self._machine.close(ResponseCode.OK, "done")
             self._protocol.flush()
             self._end(ConnectionLost(str(self.address), "it was closed here"))
-        if self._protocol.is_connected:
-            await asyncio.wait([self._transport_ended], timeout=CLOSE_TIMEOUT_S)
-            self._protocol.abort()
+        await self._left()
 
     async def __aenter__(self) -> StreamConnection:
         return self
@@ -355,6 +354,19 @@ class StreamConnection:
         self.properties = await self._handshake.run(self._protocol, credentials, vhost)
         self._handshake = None
         self._protocol.beat()
+
+    async def _give_up(self, error: BaseException) -> None:
+        self._end(
+            error if isinstance(error, HeadwaterError) else ConnectionLost(str(self.address), "given up")
+        )
+        self._protocol.abort()
+        await self._left()
+
+    async def _left(self) -> None:
+        """Wait until the socket is given back, so that nothing of a closed connection is left in the loop."""
+        if self._protocol.is_connected:
+            await asyncio.wait([self._transport_ended], timeout=CLOSE_TIMEOUT_S)
+            self._protocol.abort()
 
     # Events
 
