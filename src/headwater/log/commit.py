@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES
 from headwater.errors import StorageError, SyncFailed
+from headwater.log.committer import PlainWrite, WriteJob
 from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.segment import Segment
@@ -54,7 +55,7 @@ class SealedChunk(msgspec.Struct, frozen=True):
         return self.deliver_bytes - CHUNK_HEADER_BYTES
 
 
-class Commit:
+class Commit(WriteJob):
     """Consecutive chunks of one partition on their way into one segment, which may have to be made first."""
 
     __slots__ = (
@@ -124,17 +125,29 @@ class Commit:
         try:
             if self.creates and not self._create_segment(path):
                 return
-            code = self._write(path)
-            if code < 0:
-                self.fail(SyncFailed(path), sync_failed=True)
-            elif code:
-                self.fail(storage_error(code, path))
-            elif self.creates:
+            self.wrote(self._files.write_and_sync(self.fd, self.position, self.buffers, sync=self.syncs))
+            if self.creates and self.error is None:
                 self._sync_folders(path.parent)
         except OSError as error:
             self.fail(storage_error(error.errno or 0, path))
         if self.index_bytes and self.error is None:
             self._write_index()
+
+    def plain_write(self) -> PlainWrite | None:
+        """The write, if neither a segment is to be made nor an index to be written."""
+        if self.creates or self.index_bytes or not self._files.writes_plainly:
+            return None
+        return self.fd, self.position, self.buffers, self.syncs
+
+    def wrote(self, code: int) -> None:
+        """Take the result of the write."""
+        path = self.segment.path
+        if self.syncs:
+            code = self._segment_syncs.checked(path, code)
+        if code < 0:
+            self.fail(SyncFailed(path), sync_failed=True)
+        elif code:
+            self.fail(storage_error(code, path))
 
     def apply(self) -> None:
         """Hand the outcome to the partition."""
@@ -144,11 +157,6 @@ class Commit:
         """Note why this commit is none."""
         self.error = error
         self.sync_failed = sync_failed
-
-    def _write(self, path: Path) -> int:
-        if self.syncs:
-            return self._segment_syncs.write_and_sync(path, self.fd, self.position, self.buffers)
-        return self._files.write_and_sync(self.fd, self.position, self.buffers, sync=False)
 
     def _create_segment(self, path: Path) -> bool:
         if self.previous is not None and not self._sync_previous(self.previous):

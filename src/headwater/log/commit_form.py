@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 try:
-    from headwater.log._commit_kernel import write_and_sync
+    from headwater.log._commit_kernel import WriteQueue, write_and_sync
 except ImportError:
-    from headwater.log.commit_twin import write_and_sync
+    from headwater.log.commit_twin import WriteQueue, write_and_sync  # type: ignore[assignment]
 
-__all__ = ["write_and_sync"]
+__all__ = ["WriteQueue", "write_and_sync"]

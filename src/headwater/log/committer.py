@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
+import select
 import threading
 from collections import deque
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
-__all__ = ["Committer", "Job", "ThreadedCommitter"]
+from headwater.log.commit_form import WriteQueue
+from headwater.log.files import Buffer
 
+__all__ = ["QUEUED_JOBS_MAX", "Committer", "Job", "PlainWrite", "ThreadedCommitter", "WriteJob"]
 
-_Queue: TypeAlias = "SimpleQueue[Job | None]"
+QUEUED_JOBS_MAX = 1024
+"""More wait until some are back: the pipes of a queue must never be full."""
+
+PlainWrite: TypeAlias = tuple[int, int, Sequence[Buffer], bool]
+"""Descriptor, position, buffers, and whether to sync."""
 
 
 class Job(Protocol):
@@ -23,6 +30,28 @@ class Job(Protocol):
 
     def apply(self) -> None:
         """Report what came of it."""
+
+
+class WriteJob:
+    """A job that may be nothing but a write; then no thread needs the interpreter for it, unless it fails."""
+
+    __slots__ = ()
+
+    def run(self) -> None:
+        """Do the I/O; keeps errors instead of raising them."""
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        """Report what came of it."""
+        raise NotImplementedError
+
+    def plain_write(self) -> PlainWrite | None:
+        """What to write, to be followed by `wrote`; None if there is more to it: then `run`."""
+        raise NotImplementedError
+
+    def wrote(self, code: int) -> None:
+        """Take what `Files.write_and_sync` gives; on the thread that wrote if it failed."""
+        raise NotImplementedError
 
 
 class _Broken:
@@ -59,60 +88,106 @@ class Committer(Protocol):
 
 
 class ThreadedCommitter:
-    """A few threads, and an event descriptor that is readable when jobs are done."""
+    """A few threads, and a descriptor that is readable when jobs are done."""
 
     def __init__(self, commit_threads: int, background_threads: int) -> None:
-        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._commits: _Queue = SimpleQueue()
-        self._background: _Queue = SimpleQueue()
-        self._done: deque[Job] = deque()
-        self._arrived = threading.Event()
-        names = ["commit"] * commit_threads + ["background"] * background_threads
-        self._threads = []
-        for number, name in enumerate(names):
-            queue = self._commits if name == "commit" else self._background
-            thread = threading.Thread(target=self._work, args=(queue,), name=f"{name}-{number}", daemon=True)
-            self._threads.append((queue, thread))
-        for _, thread in self._threads:
+        self._queue = WriteQueue()
+        self._numbers = itertools.count()
+        self._jobs: dict[int, Job] = {}
+        """Handed out and not given back, by number."""
+        self._waiting: deque[int] = deque()
+        self._background: SimpleQueue[int | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=work, name=f"{kind}-{number}", daemon=True)
+            for kind, work, count in (
+                ("commit", self._commit, commit_threads),
+                ("background", self._do_background, background_threads),
+            )
+            for number in range(count)
+        ]
+        self._counts = commit_threads, background_threads
+        for thread in self._threads:
             thread.start()
+
+    @property
+    def event_fd(self) -> int:
+        """Readable while a job is done and was not collected."""
+        return self._queue.done_fd
 
     def submit(self, job: Job) -> None:
         """Take a job; a free thread runs it."""
-        self._commits.put(job)
+        number = self._keep(job)
+        if len(self._jobs) > QUEUED_JOBS_MAX:
+            self._waiting.append(number)
+        else:
+            self._hand_out(number)
 
     def submit_background(self, job: Job) -> None:
         """Take a job; a free thread of those that do not commit runs it."""
-        self._background.put(job)
+        self._background.put(self._keep(job))
 
     def collect(self) -> list[Job]:
-        """Jobs that are done; the event descriptor is cleared first, so that none is missed."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.event_fd)
-        self._arrived.clear()
+        """Jobs that are done."""
         done = []
-        while self._done:
-            done.append(self._done.popleft())
+        for number, is_write in self._queue.collect():
+            job = self._jobs.pop(number)
+            if is_write:
+                assert isinstance(job, WriteJob), "only these are writes"
+                job.wrote(0)
+            done.append(job)
+        while self._waiting and len(self._jobs) - len(self._waiting) < QUEUED_JOBS_MAX:
+            self._hand_out(self._waiting.popleft())
         return done
 
     def wait(self) -> None:
         """Return when a job is done, or at once if there is one."""
-        if not self._done:
-            self._arrived.wait()
+        poll = select.poll()
+        poll.register(self.event_fd, select.POLLIN)
+        poll.poll()
 
     def close(self) -> None:
         """Wait for what is under way and stop."""
-        for queue, _ in self._threads:
-            queue.put(None)
-        for _, thread in self._threads:
+        while self._waiting:
+            self._hand_out(self._waiting.popleft())
+        commit_threads, background_threads = self._counts
+        for _ in range(commit_threads):
+            self._queue.put_stop()
+        for _ in range(background_threads):
+            self._background.put(None)
+        for thread in self._threads:
             thread.join()
-        os.close(self.event_fd)
+        self._queue.close()
 
-    def _work(self, queue: _Queue) -> None:
-        while (job := queue.get()) is not None:
-            try:
+    def _keep(self, job: Job) -> int:
+        number = next(self._numbers)
+        self._jobs[number] = job
+        return number
+
+    def _hand_out(self, number: int) -> None:
+        job = self._jobs[number]
+        write = job.plain_write() if isinstance(job, WriteJob) else None
+        if write is None:
+            self._queue.put_call(number)
+        else:
+            self._queue.put_write(number, *write)
+
+    def _commit(self) -> None:
+        while (taken := self._queue.take()) is not None:
+            number, code = taken
+            self._do(number, code)
+
+    def _do_background(self) -> None:
+        while (number := self._background.get()) is not None:
+            self._do(number, 0)
+
+    def _do(self, number: int, code: int) -> None:
+        job = self._jobs[number]
+        try:
+            if code:
+                assert isinstance(job, WriteJob), "only these are writes"
+                job.wrote(code)
+            else:
                 job.run()
-            except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
-                job = _Broken(error)
-            self._done.append(job)
-            self._arrived.set()
-            os.eventfd_write(self.event_fd, 1)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
+            self._jobs[number] = _Broken(error)
+        self._queue.put_done(number)

@@ -104,6 +104,11 @@ class Files:
         """Write all of `data`; nothing is synced."""
         self.raise_code(self.write_and_sync(fd, position, [data], sync=False))
 
+    @property
+    def writes_plainly(self) -> bool:
+        """Whether a write may go to the kernel without a call here: not when something lies under it."""
+        return type(self).write_and_sync is Files.write_and_sync
+
     def write_and_sync(self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool) -> int:
         """Write buffers one behind the other and sync: 0, the errno of the write, or minus that of the sync."""
         return write_and_sync(fd, position, buffers, sync)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.log.files import Buffer, Files
+from headwater.log.files import Files
 
 __all__ = ["SegmentSyncs"]
 
@@ -21,9 +20,8 @@ class SegmentSyncs:
         self._files = files
         self._spoilt: set[Path] = set()
 
-    def write_and_sync(self, path: Path, fd: int, position: int, buffers: Sequence[Buffer]) -> int:
-        """As `Files.write_and_sync`, with a sync."""
-        code = self._files.write_and_sync(fd, position, buffers, sync=True)
+    def checked(self, path: Path, code: int) -> int:
+        """The result of a write with a sync, which is a failed sync after one that failed."""
         if code < 0:
             self._spoilt.add(path)
         return code or (-errno.EIO if path in self._spoilt else 0)
