@@ -19,7 +19,7 @@ import uvloop
 from bench.figure import percentile
 from headwater.errors import StorageError
 from headwater.log.commit import Commit
-from headwater.log.committer import Job, NativeJob, ThreadedCommitter
+from headwater.log.committer import Job, ThreadedCommitter
 from headwater.log.intake import OnDone
 from headwater.log.journal import JournalRound
 from headwater.log.partition import Partition
@@ -159,21 +159,15 @@ class CountingCommitter(ThreadedCommitter):
         self.syncs = 0
         self.byte_count = 0
 
-    def submit_commit(self, job: NativeJob) -> None:
-        """Count, and hand on."""
-        if isinstance(job, Commit):
-            self._count(job)
-        super().submit_commit(job)
-
     def submit(self, job: Job) -> None:
         """Count, and hand on."""
-        if isinstance(job, JournalRound):
-            self._count(*job.commits)
+        if isinstance(job, Commit):
+            self.syncs += 1
+            self.byte_count += job.byte_count
+        elif isinstance(job, JournalRound):
+            self.syncs += 1
+            self.byte_count += sum(commit.byte_count for commit in job.commits)
         super().submit(job)
-
-    def _count(self, *commits: Commit) -> None:
-        self.syncs += 1
-        self.byte_count += sum(commit.byte_count for commit in commits)
 
 
 class Load(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from pathlib import Path
 from random import Random
 
 from headwater.errors import LogCorrupt, StorageError
-from headwater.log.committer import Job, NativeJob
+from headwater.log.committer import Job
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import Reader
 from headwater.log.settings import LogSettings, StoreSettings
@@ -57,10 +57,6 @@ class SimulatedCommitter:
         self._submitted += 1
         require(self._submitted < _ENDLESS, "jobs come without an end")
         self.queued.append(job)
-
-    def submit_commit(self, job: NativeJob) -> None:
-        """The same: what the kernel would do alone is done here, where it can fail."""
-        self.submit(job)
 
     def submit_background(self, job: Job) -> None:
         """The same: any order is tried anyway."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import select
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -137,6 +139,107 @@ def test_buffers_are_let_go_after_the_call(write_and_sync: Write, fd: int) -> No
     buffer = bytearray(b"abc")
     write_and_sync(fd, 0, [buffer, buffer], True)
     buffer.extend(b"it may grow again")
+
+
+@pytest.fixture(params=[_commit_kernel, commit_twin], ids=["kernel", "twin"])
+def queue(request: pytest.FixtureRequest) -> Iterator[commit_twin.WriteQueue]:
+    made: commit_twin.WriteQueue = request.param.WriteQueue()
+    yield made
+    made.close()
+
+
+def readable(descriptor: int, wait_ms: int = 0) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(wait_ms))
+
+
+def test_a_queue_carries_out_writes_and_gives_all_else_to_its_thread(
+    queue: commit_twin.WriteQueue, fd: int, path: Path
+) -> None:
+    queue.put_write(1, fd, 0, [b"one", bytearray(b"two")], True)
+    queue.put_call(2)
+    queue.put_write(3, fd, 6, [b"three"], False)
+    queue.put_stop()
+    assert not readable(queue.done_fd)
+    assert queue.take() == (2, 0)
+    queue.put_done(2)
+    assert queue.take() is None
+    assert path.read_bytes() == b"onetwothree"
+    assert readable(queue.done_fd)
+    assert queue.collect() == [(1, True), (2, False), (3, True)]
+    assert queue.collect() == []
+    assert not readable(queue.done_fd)
+
+
+def test_a_queue_gives_a_failed_write_or_sync_to_its_thread(queue: commit_twin.WriteQueue) -> None:
+    reader, writer = os.pipe()
+    queue.put_write(1, writer, 0, [b"a"], True)
+    queue.put_write(2, writer, 0, [], True)
+    assert queue.take() == (1, errno.ESPIPE)
+    assert queue.take() == (2, -errno.EINVAL)
+    queue.put_done(1)
+    assert queue.collect() == [(1, False)]
+    os.close(reader)
+    os.close(writer)
+
+
+def test_a_queue_keeps_buffers_in_place_until_they_are_collected(
+    queue: commit_twin.WriteQueue, fd: int
+) -> None:
+    buffer = bytearray(b"abc")
+    queue.put_write(1, fd, 0, [buffer], True)
+    with pytest.raises(BufferError):
+        buffer.extend(b"may not move")
+    queue.put_stop()
+    assert queue.take() is None
+    assert queue.collect() == [(1, True)]
+    buffer.extend(b"it may grow again")
+
+
+def test_a_queue_takes_no_write_without_buffers(queue: commit_twin.WriteQueue, fd: int) -> None:
+    with pytest.raises(TypeError):
+        queue.put_write(1, fd, 0, [b"a", "b"], True)  # type: ignore[list-item]
+    queue.put_stop()
+    assert queue.take() is None
+    assert queue.collect() == []
+
+
+def test_threads_of_a_queue_share_its_writes(queue: commit_twin.WriteQueue, fd: int, path: Path) -> None:
+    threads = [threading.Thread(target=queue.take) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(1_000):
+        queue.put_write(number, fd, 8 * number, [number.to_bytes(8, "big")], False)
+    for _ in threads:
+        queue.put_stop()
+    for thread in threads:
+        thread.join()
+    assert sorted(queue.collect()) == [(number, True) for number in range(1_000)]
+    assert path.read_bytes() == b"".join(number.to_bytes(8, "big") for number in range(1_000))
+
+
+def test_a_thread_of_the_kernel_needs_no_interpreter(fd: int) -> None:
+    """While this thread holds on to the interpreter, a write is asked for, carried out and reported."""
+    queue = _commit_kernel.WriteQueue()
+    thread = threading.Thread(target=queue.take)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(60)
+    try:
+        thread.start()
+        queue.put_write(1, fd, 0, [b"x"], True)
+        assert readable(queue.done_fd, 30_000), "the thread has come to wait inside the kernel"
+        queue.put_write(2, fd, 1, [b"y"], True)
+        found: list[tuple[int, bool]] = []
+        until = time.monotonic() + 30
+        while len(found) < 2 and time.monotonic() < until:
+            found += queue.collect()
+        assert found == [(1, True), (2, True)]
+    finally:
+        sys.setswitchinterval(interval)
+        queue.put_stop()
+        thread.join()
+        queue.close()
 
 
 def test_other_threads_run_while_the_kernel_writes(fd: int) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from headwater.log.committer import ThreadedCommitter
+from headwater.log.committer import QUEUED_JOBS_MAX, PlainWrite, ThreadedCommitter, WriteJob
 
 
 class Job:
@@ -83,4 +85,53 @@ def test_closing_waits_for_what_was_handed_out() -> None:
     committer.close()
     assert all(job.thread for job in jobs)
     with pytest.raises(OSError, match="Bad file descriptor"):
-        os.eventfd_read(committer.event_fd)
+        os.fstat(committer.event_fd)
+
+
+class Write(WriteJob):
+    def __init__(self, fd: int, data: bytes) -> None:
+        self.write = fd, 0, [data], True
+        self.code: int | None = None
+        self.thread = ""
+
+    def plain_write(self) -> PlainWrite:
+        return self.write
+
+    def wrote(self, code: int) -> None:
+        self.code = code
+        self.thread = threading.current_thread().name
+
+
+def test_a_plain_write_comes_back_with_its_result(committer: ThreadedCommitter, tmp_path: Path) -> None:
+    path = tmp_path / "segment"
+    fd = os.open(path, os.O_RDWR | os.O_CREAT)
+    job = Write(fd, b"written")
+    committer.submit(job)
+    committer.wait()
+    assert committer.collect() == [job]
+    assert job.code == 0
+    assert path.read_bytes() == b"written"
+    os.close(fd)
+
+
+def test_a_write_that_fails_is_told_on_its_thread_before_anybody_else_goes_on(
+    committer: ThreadedCommitter,
+) -> None:
+    full = os.open("/dev/full", os.O_WRONLY)
+    committer.submit(job := Write(full, b"no room"))
+    committer.wait()
+    assert job.code == errno.ENOSPC
+    assert job.thread.startswith("commit-")
+    assert committer.collect() == [job]
+    os.close(full)
+
+
+def test_more_jobs_than_the_queue_takes_wait_until_some_are_back(committer: ThreadedCommitter) -> None:
+    jobs = [Job() for _ in range(3 * QUEUED_JOBS_MAX)]
+    for job in jobs:
+        committer.submit(job)
+    done: list[object] = []
+    while len(done) < len(jobs):
+        committer.wait()
+        done += committer.collect()
+    assert set(map(id, done)) == set(map(id, jobs))

@@ -22,10 +22,14 @@ def files() -> FaultyFiles:
     return disk
 
 
+def write(syncs: SegmentSyncs, files: FaultyFiles, fd: int) -> int:
+    return syncs.checked(PATH, files.write_and_sync(fd, 0, [b"x"], sync=True))
+
+
 def test_what_was_written_and_synced_is_durable(files: FaultyFiles) -> None:
     syncs = SegmentSyncs(files)
     fd = files.open(PATH, write=True)
-    assert syncs.write_and_sync(PATH, fd, 0, [b"durable"]) == 0
+    assert syncs.checked(PATH, files.write_and_sync(fd, 0, [b"durable"], sync=True)) == 0
     files.write(fd, 7, b" too")
     syncs.sync(PATH, fd)
     files.sync_folder(DATA)
@@ -36,21 +40,21 @@ def test_a_failed_write_spoils_nothing(files: FaultyFiles) -> None:
     syncs = SegmentSyncs(files)
     files.fail_write(str(PATH), errno.ENOSPC)
     fd = files.open(PATH, write=True)
-    assert syncs.write_and_sync(PATH, fd, 0, [b"x"]) == errno.ENOSPC
-    assert syncs.write_and_sync(PATH, fd, 0, [b"x"]) == 0
+    assert write(syncs, files, fd) == errno.ENOSPC
+    assert write(syncs, files, fd) == 0
 
 
-@pytest.mark.parametrize("way", ["write_and_sync", "sync", "sync_closed"])
+@pytest.mark.parametrize("way", ["checked", "sync", "sync_closed"])
 def test_after_a_failed_sync_no_later_one_is_believed(files: FaultyFiles, way: str) -> None:
     syncs = SegmentSyncs(files)
     fd = files.open(PATH, write=True)
     files.fail_sync(str(PATH))
-    if way == "write_and_sync":
-        assert syncs.write_and_sync(PATH, fd, 0, [b"x"]) == -errno.EIO
+    if way == "checked":
+        assert write(syncs, files, fd) == -errno.EIO
     else:
         with pytest.raises(OSError, match="Input/output error"):
             syncs.sync(PATH, fd) if way == "sync" else syncs.sync_closed(PATH)
-    assert syncs.write_and_sync(PATH, fd, 0, [b"x"]) == -errno.EIO
+    assert write(syncs, files, fd) == -errno.EIO
     with pytest.raises(OSError, match="an earlier sync of it failed"):
         syncs.sync_closed(PATH)
     with pytest.raises(OSError, match="an earlier sync of it failed"):

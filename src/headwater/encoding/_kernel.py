@@ -68,7 +68,7 @@ _TRAILER_BYTES_MAX = cython.declare(cython.ulonglong, 1 << 28)
 _OFFSET_MAX = cython.declare(cython.ulonglong, (1 << 63) - 1)
 
 # Larger frames are worth a call each, and not worth a copy.
-_JOINED_FRAME_BYTES_MAX = cython.declare(cython.ulonglong, 4096)
+_JOINED_FRAME_BYTES_MAX = cython.declare(cython.ulonglong, 1 << 16)
 
 
 def gather_published(

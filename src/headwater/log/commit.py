@@ -9,7 +9,7 @@ import msgspec
 
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES
 from headwater.errors import StorageError, SyncFailed
-from headwater.log.commit_form import NativeWrite
+from headwater.log.committer import PlainWrite, WriteJob
 from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.intake import OnDone
 from headwater.log.segment import Segment
@@ -55,7 +55,7 @@ class SealedChunk(msgspec.Struct, frozen=True):
         return self.deliver_bytes - CHUNK_HEADER_BYTES
 
 
-class Commit:
+class Commit(WriteJob):
     """Consecutive chunks of one partition on their way into one segment, which may have to be made first."""
 
     __slots__ = (
@@ -125,7 +125,7 @@ class Commit:
         try:
             if self.creates and not self._create_segment(path):
                 return
-            self._note(self._write(path))
+            self.wrote(self._files.write_and_sync(self.fd, self.position, self.buffers, sync=self.syncs))
             if self.creates and self.error is None:
                 self._sync_folders(path.parent)
         except OSError as error:
@@ -133,18 +133,21 @@ class Commit:
         if self.index_bytes and self.error is None:
             self._write_index()
 
-    def begin_native(self) -> NativeWrite | None:
-        """What of it the kernel can do alone, to be submitted; None if it must be run."""
-        if self.creates or self.index_bytes:
+    def plain_write(self) -> PlainWrite | None:
+        """The write, if neither a segment is to be made nor an index to be written."""
+        if self.creates or self.index_bytes or not self._files.writes_plainly:
             return None
-        write = self._files.native_write(self.fd, self.position, self.buffers, sync=self.syncs)
-        if write is not None and self.syncs:
-            self._segment_syncs.began(self.segment.path, write)
-        return write
+        return self.fd, self.position, self.buffers, self.syncs
 
-    def end_native(self, write: NativeWrite) -> None:
-        """The kernel has done it."""
-        self._note(self._segment_syncs.ended(self.segment.path) if self.syncs else write.result)
+    def wrote(self, code: int) -> None:
+        """Take the result of the write."""
+        path = self.segment.path
+        if self.syncs:
+            code = self._segment_syncs.checked(path, code)
+        if code < 0:
+            self.fail(SyncFailed(path), sync_failed=True)
+        elif code:
+            self.fail(storage_error(code, path))
 
     def apply(self) -> None:
         """Hand the outcome to the partition."""
@@ -154,18 +157,6 @@ class Commit:
         """Note why this commit is none."""
         self.error = error
         self.sync_failed = sync_failed
-
-    def _note(self, code: int) -> None:
-        path = self.segment.path
-        if code < 0:
-            self.fail(SyncFailed(path), sync_failed=True)
-        elif code:
-            self.fail(storage_error(code, path))
-
-    def _write(self, path: Path) -> int:
-        if self.syncs:
-            return self._segment_syncs.write_and_sync(path, self.fd, self.position, self.buffers)
-        return self._files.write_and_sync(self.fd, self.position, self.buffers, sync=False)
 
     def _create_segment(self, path: Path) -> bool:
         if self.previous is not None and not self._sync_previous(self.previous):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 try:
-    from headwater.log._commit_kernel import NativeWrite, serve, write_and_sync
+    from headwater.log._commit_kernel import WriteQueue, write_and_sync
 except ImportError:
-    from headwater.log.commit_twin import NativeWrite, serve, write_and_sync  # type: ignore[assignment]
+    from headwater.log.commit_twin import WriteQueue, write_and_sync  # type: ignore[assignment]
 
-__all__ = ["NativeWrite", "serve", "write_and_sync"]
+__all__ = ["WriteQueue", "write_and_sync"]

@@ -2,60 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
-import struct
+from collections import deque
 from collections.abc import Sequence
-from typing import ClassVar, TypeAlias
+from queue import SimpleQueue
+from typing import TypeAlias
 
-__all__ = ["NativeWrite", "serve", "write_and_sync"]
+__all__ = ["WriteQueue", "write_and_sync"]
 
 _Buffer: TypeAlias = bytes | bytearray | memoryview
 
+_Write: TypeAlias = tuple[int, int, list[memoryview], bool]
+
 _VECTORS_MAX = 1024
-_ADDRESS = struct.Struct("@N")
-
-
-class NativeWrite:
-    """As that of the kernel; a process has one interpreter, so the address of an object is its `id`."""
-
-    _submitted: ClassVar[dict[int, NativeWrite]] = {}
-
-    def __init__(self, fd: int, position: int, buffers: Sequence[_Buffer], syncs: bool) -> None:
-        self._arguments = (fd, position, list(buffers), syncs)
-        self._result: int | None = None
-
-    @property
-    def is_done(self) -> bool:
-        """Whether there is a result."""
-        return self._result is not None
-
-    @property
-    def result(self) -> int:
-        """What came of it."""
-        assert self._result is not None
-        return self._result
-
-    def run(self) -> None:
-        """Carry it out here."""
-        self._result = write_and_sync(*self._arguments)
-
-    def submit(self, queue_fd: int) -> None:
-        """Hand it to a thread in `serve` at the other end of this pipe."""
-        self._submitted[id(self)] = self
-        os.write(queue_fd, _ADDRESS.pack(id(self)))
-
-    @classmethod
-    def submitted(cls, address: int) -> NativeWrite:
-        """The one that was submitted under this address."""
-        return cls._submitted.pop(address)
-
-
-def serve(queue_fd: int, event_fd: int) -> None:
-    """Carry out what is submitted, and count each on the event descriptor, until the pipe is closed."""
-    while address := os.read(queue_fd, _ADDRESS.size):
-        NativeWrite.submitted(*_ADDRESS.unpack(address)).run()
-        os.eventfd_write(event_fd, 1)
+_STOP = -1
 
 
 def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: bool) -> int:
@@ -70,6 +32,64 @@ def write_and_sync(fd: int, position: int, buffers: Sequence[_Buffer], sync: boo
         except OSError as error:
             result = -(error.errno or errno.EIO)
     return result
+
+
+class WriteQueue:
+    """Jobs on their way to threads and back; see the kernel."""
+
+    def __init__(self) -> None:
+        self._asked: SimpleQueue[tuple[int, _Write | None]] = SimpleQueue()
+        self._done: deque[tuple[int, bool]] = deque()
+        self.done_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+
+    def put_write(self, number: int, fd: int, position: int, buffers: Sequence[_Buffer], sync: bool) -> None:
+        """Hand out a write, under a number of the caller's."""
+        # Views keep each buffer in place, and refuse what is none.
+        views = [memoryview(buffer) for buffer in buffers]
+        self._asked.put((number, (fd, position, views, sync)))
+
+    def put_call(self, number: int) -> None:
+        """Hand out what a thread does in Python."""
+        self._asked.put((number, None))
+
+    def put_stop(self) -> None:
+        """End one thread, when all before is done."""
+        self._asked.put((_STOP, None))
+
+    def take(self) -> tuple[int, int] | None:
+        """Carry out writes until there is something else to do: None at the end, else a number and a result."""
+        while True:
+            number, write = self._asked.get()
+            if number == _STOP:
+                return None
+            if write is None:
+                return number, 0
+            result = write_and_sync(*write)
+            del write
+            if result:
+                return number, result
+            self._put_done(number, is_write=True)
+
+    def put_done(self, number: int) -> None:
+        """What `take` gave was dealt with; so may be what was never put."""
+        self._put_done(number, is_write=False)
+
+    def collect(self) -> list[tuple[int, bool]]:
+        """The numbers of what is done, and of each whether it was a write that succeeded inside `take`."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.done_fd)
+        found = []
+        while self._done:
+            found.append(self._done.popleft())
+        return found
+
+    def close(self) -> None:
+        """Give the descriptor back; no thread may be inside `take` any more."""
+        os.close(self.done_fd)
+
+    def _put_done(self, number: int, *, is_write: bool) -> None:
+        self._done.append((number, is_write))
+        os.eventfd_write(self.done_fd, 1)
 
 
 def _write_all(fd: int, position: int, buffers: Sequence[_Buffer]) -> int:

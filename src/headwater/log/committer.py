@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
 import select
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Sequence
 from queue import SimpleQueue
 from typing import Protocol, TypeAlias
 
-from headwater.log.commit_form import NativeWrite, serve
+from headwater.log.commit_form import WriteQueue
+from headwater.log.files import Buffer
 
-__all__ = ["Committer", "Job", "NativeJob", "ThreadedCommitter"]
+__all__ = ["QUEUED_JOBS_MAX", "Committer", "Job", "PlainWrite", "ThreadedCommitter", "WriteJob"]
 
+QUEUED_JOBS_MAX = 1024
+"""More wait until some are back: the pipes of a queue must never be full."""
 
-_Queue: TypeAlias = "SimpleQueue[Job | None]"
+PlainWrite: TypeAlias = tuple[int, int, Sequence[Buffer], bool]
+"""Descriptor, position, buffers, and whether to sync."""
 
 
 class Job(Protocol):
@@ -27,6 +30,28 @@ class Job(Protocol):
 
     def apply(self) -> None:
         """Report what came of it."""
+
+
+class WriteJob:
+    """A job that may be nothing but a write; then no thread needs the interpreter for it, unless it fails."""
+
+    __slots__ = ()
+
+    def run(self) -> None:
+        """Do the I/O; keeps errors instead of raising them."""
+        raise NotImplementedError
+
+    def apply(self) -> None:
+        """Report what came of it."""
+        raise NotImplementedError
+
+    def plain_write(self) -> PlainWrite | None:
+        """What to write, to be followed by `wrote`; None if there is more to it: then `run`."""
+        raise NotImplementedError
+
+    def wrote(self, code: int) -> None:
+        """Take what `Files.write_and_sync` gives; on the thread that wrote if it failed."""
+        raise NotImplementedError
 
 
 class _Broken:
@@ -43,24 +68,11 @@ class _Broken:
         raise self._error
 
 
-class NativeJob(Job, Protocol):
-    """A job that the commit kernel may carry out on a thread that needs no interpreter."""
-
-    def begin_native(self) -> NativeWrite | None:
-        """What to submit; None if it must be `run`."""
-
-    def end_native(self, write: NativeWrite) -> None:
-        """It is done: stands for the return of `run`, but where the partitions live."""
-
-
 class Committer(Protocol):
     """Carries out jobs, and gives them back when they are done."""
 
     def submit(self, job: Job) -> None:
         """Take a job; it runs soon."""
-
-    def submit_commit(self, job: NativeJob) -> None:
-        """Take a job; it runs at once, if a thread is free."""
 
     def submit_background(self, job: Job) -> None:
         """Take a job that no commit should wait for."""
@@ -76,94 +88,106 @@ class Committer(Protocol):
 
 
 class ThreadedCommitter:
-    """A few threads of each kind, and an event descriptor that is readable when jobs are done."""
+    """A few threads, and a descriptor that is readable when jobs are done."""
 
     def __init__(self, commit_threads: int, background_threads: int) -> None:
-        self.event_fd = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._commits: _Queue = SimpleQueue()
-        self._background: _Queue = SimpleQueue()
-        self._done: deque[Job] = deque()
-        self._native: list[tuple[NativeWrite, NativeJob]] = []
-        self._native_queue, self._native_queue_end = os.pipe2(os.O_CLOEXEC)
-        self._arrived = select.poll()
-        self._arrived.register(self.event_fd, select.POLLIN)
+        self._queue = WriteQueue()
+        self._numbers = itertools.count()
+        self._jobs: dict[int, Job] = {}
+        """Handed out and not given back, by number."""
+        self._waiting: deque[int] = deque()
+        self._background: SimpleQueue[int | None] = SimpleQueue()
         self._threads = [
-            *self._start("commit", commit_threads, self._work, self._commits),
-            *self._start("background", background_threads, self._work, self._background),
-            *self._start("native", commit_threads, serve, self._native_queue, self.event_fd),
+            threading.Thread(target=work, name=f"{kind}-{number}", daemon=True)
+            for kind, work, count in (
+                ("commit", self._commit, commit_threads),
+                ("background", self._do_background, background_threads),
+            )
+            for number in range(count)
         ]
-        self._stops = [self._commits] * commit_threads + [self._background] * background_threads
+        self._counts = commit_threads, background_threads
+        for thread in self._threads:
+            thread.start()
+
+    @property
+    def event_fd(self) -> int:
+        """Readable while a job is done and was not collected."""
+        return self._queue.done_fd
 
     def submit(self, job: Job) -> None:
         """Take a job; a free thread runs it."""
-        self._commits.put(job)
-
-    def submit_commit(self, job: NativeJob) -> None:
-        """Take a job; a free thread runs it, one without the interpreter if that can be."""
-        write = job.begin_native()
-        if write is None:
-            self.submit(job)
+        number = self._keep(job)
+        if len(self._jobs) > QUEUED_JOBS_MAX:
+            self._waiting.append(number)
         else:
-            self._native.append((write, job))
-            write.submit(self._native_queue_end)
+            self._hand_out(number)
 
     def submit_background(self, job: Job) -> None:
         """Take a job; a free thread of those that do not commit runs it."""
-        self._background.put(job)
+        self._background.put(self._keep(job))
 
     def collect(self) -> list[Job]:
-        """Jobs that are done; the event descriptor is cleared first, so that none is missed."""
-        with contextlib.suppress(BlockingIOError):
-            os.eventfd_read(self.event_fd)
-        done = self._collect_native()
-        while self._done:
-            done.append(self._done.popleft())
+        """Jobs that are done."""
+        done = []
+        for number, is_write in self._queue.collect():
+            job = self._jobs.pop(number)
+            if is_write:
+                assert isinstance(job, WriteJob), "only these are writes"
+                job.wrote(0)
+            done.append(job)
+        while self._waiting and len(self._jobs) - len(self._waiting) < QUEUED_JOBS_MAX:
+            self._hand_out(self._waiting.popleft())
         return done
 
     def wait(self) -> None:
         """Return when a job is done, or at once if there is one."""
-        self._arrived.poll()
+        poll = select.poll()
+        poll.register(self.event_fd, select.POLLIN)
+        poll.poll()
 
     def close(self) -> None:
         """Wait for what is under way and stop."""
-        for queue in self._stops:
-            queue.put(None)
-        os.close(self._native_queue_end)
+        while self._waiting:
+            self._hand_out(self._waiting.popleft())
+        commit_threads, background_threads = self._counts
+        for _ in range(commit_threads):
+            self._queue.put_stop()
+        for _ in range(background_threads):
+            self._background.put(None)
         for thread in self._threads:
             thread.join()
-        os.close(self._native_queue)
-        os.close(self.event_fd)
+        self._queue.close()
 
-    @staticmethod
-    def _start(
-        name: str, count: int, target: Callable[..., None], *arguments: object
-    ) -> list[threading.Thread]:
-        threads = [
-            threading.Thread(target=target, args=arguments, name=f"{name}-{number}", daemon=True)
-            for number in range(count)
-        ]
-        for thread in threads:
-            thread.start()
-        return threads
+    def _keep(self, job: Job) -> int:
+        number = next(self._numbers)
+        self._jobs[number] = job
+        return number
 
-    def _collect_native(self) -> list[Job]:
-        done: list[Job] = []
-        if self._native:
-            left = []
-            for write, job in self._native:
-                if write.is_done:
-                    job.end_native(write)
-                    done.append(job)
-                else:
-                    left.append((write, job))
-            self._native = left
-        return done
+    def _hand_out(self, number: int) -> None:
+        job = self._jobs[number]
+        write = job.plain_write() if isinstance(job, WriteJob) else None
+        if write is None:
+            self._queue.put_call(number)
+        else:
+            self._queue.put_write(number, *write)
 
-    def _work(self, queue: _Queue) -> None:
-        while (job := queue.get()) is not None:
-            try:
+    def _commit(self) -> None:
+        while (taken := self._queue.take()) is not None:
+            number, code = taken
+            self._do(number, code)
+
+    def _do_background(self) -> None:
+        while (number := self._background.get()) is not None:
+            self._do(number, 0)
+
+    def _do(self, number: int, code: int) -> None:
+        job = self._jobs[number]
+        try:
+            if code:
+                assert isinstance(job, WriteJob), "only these are writes"
+                job.wrote(code)
+            else:
                 job.run()
-            except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
-                job = _Broken(error)
-            self._done.append(job)
-            os.eventfd_write(self.event_fd, 1)
+        except Exception as error:  # noqa: BLE001 - a fault of ours: it is raised where the owner sees it
+            self._jobs[number] = _Broken(error)
+        self._queue.put_done(number)

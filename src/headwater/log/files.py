@@ -18,7 +18,7 @@ from headwater.errors import (
     TooManyOpenFiles,
     WriteFailed,
 )
-from headwater.log.commit_form import NativeWrite, write_and_sync
+from headwater.log.commit_form import write_and_sync
 
 __all__ = ["NO_FILES", "Buffer", "Files", "storage_error"]
 
@@ -104,17 +104,14 @@ class Files:
         """Write all of `data`; nothing is synced."""
         self.raise_code(self.write_and_sync(fd, position, [data], sync=False))
 
+    @property
+    def writes_plainly(self) -> bool:
+        """Whether a write may go to the kernel without a call here: not when something lies under it."""
+        return type(self).write_and_sync is Files.write_and_sync
+
     def write_and_sync(self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool) -> int:
         """Write buffers one behind the other and sync: 0, the errno of the write, or minus that of the sync."""
         return write_and_sync(fd, position, buffers, sync)
-
-    def native_write(
-        self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool
-    ) -> NativeWrite | None:
-        """The same, to be submitted; None where a disk that is put under it has a `write_and_sync` of its own."""
-        if type(self).write_and_sync is not Files.write_and_sync:
-            return None
-        return NativeWrite(fd, position, buffers, sync)
 
     def sync(self, fd: int) -> None:
         """`fdatasync`: what was written to the file, and its length, are durable."""

@@ -84,7 +84,8 @@ class CommitScheduler:
         for partition in alone:
             commit = self._begin(partition)
             if commit is not None:
-                self._submit_direct(commit)
+                self._direct += 1
+                self.submit(commit)
         if journalled and self._round is None:
             self._begin_round(journalled)
 
@@ -119,12 +120,8 @@ class CommitScheduler:
         """Commit a snapshot of a partition that has nothing else to commit."""
         commit = self._begin(partition, snapshot=True)
         if commit is not None:
-            self._submit_direct(commit)
-
-    def _submit_direct(self, commit: Commit) -> None:
-        self._direct += 1
-        self._jobs += 1
-        self._committer.submit_commit(commit)
+            self._direct += 1
+            self.submit(commit)
 
     def _suits_journal(self, partition: Partition) -> bool:
         return (

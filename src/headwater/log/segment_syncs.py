@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.log.commit_form import NativeWrite
-from headwater.log.files import Buffer, Files
+from headwater.log.files import Files
 
 __all__ = ["SegmentSyncs"]
 
@@ -21,19 +19,12 @@ class SegmentSyncs:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._spoilt: set[Path] = set()
-        self._under_way: dict[Path, NativeWrite] = {}
 
-    def write_and_sync(self, path: Path, fd: int, position: int, buffers: Sequence[Buffer]) -> int:
-        """As `Files.write_and_sync`, with a sync."""
-        return self._noted(path, self._files.write_and_sync(fd, position, buffers, sync=True))
-
-    def began(self, path: Path, write: NativeWrite) -> None:
-        """A write with a sync was submitted, the only one of this segment."""
-        self._under_way[path] = write
-
-    def ended(self, path: Path) -> int:
-        """It is done; gives what came of it, as `write_and_sync` does."""
-        return self._noted(path, self._under_way.pop(path).result)
+    def checked(self, path: Path, code: int) -> int:
+        """The result of a write with a sync, which is a failed sync after one that failed."""
+        if code < 0:
+            self._spoilt.add(path)
+        return code or (-errno.EIO if path in self._spoilt else 0)
 
     def sync(self, path: Path, fd: int) -> None:
         """Sync an open segment; raises `OSError` if this or an earlier sync of it failed."""
@@ -42,7 +33,7 @@ class SegmentSyncs:
         except OSError:
             self._spoilt.add(path)
             raise
-        if self._is_spoilt(path):
+        if path in self._spoilt:
             raise OSError(errno.EIO, "an earlier sync of it failed", str(path))
 
     def sync_closed(self, path: Path) -> None:
@@ -52,12 +43,3 @@ class SegmentSyncs:
             self.sync(path, fd)
         finally:
             self._files.close(fd)
-
-    def _noted(self, path: Path, code: int) -> int:
-        if code < 0:
-            self._spoilt.add(path)
-        return code or (-errno.EIO if path in self._spoilt else 0)
-
-    def _is_spoilt(self, path: Path) -> bool:
-        write = self._under_way.get(path)
-        return path in self._spoilt or (write is not None and write.is_done and write.result < 0)

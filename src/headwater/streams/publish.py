@@ -38,7 +38,7 @@ PUBLISH_HEADER_BYTES = 13
 ID_BYTES = 8
 ERROR_BYTES = 10
 _FILTERED = 2
-_JOINED_BYTES_MAX = 4096
+_JOINED_BYTES_MAX = 1 << 16
 _MESSAGE_BYTES_MIN = (0, 12, 14)
 """By version: an id, in version 2 a filter value, and the length of a record."""
 
