@@ -392,7 +392,7 @@ def test_small_publishes_in_a_row_become_one() -> None:
 
 def test_a_large_publish_is_not_joined() -> None:
     server = opened()
-    large, small = encode_publish(1, [(1, bytes(5000))]), encode_publish(1, [(2, b"abc")])
+    large, small = encode_publish(1, [(1, b"abc")]), encode_publish(1, [(2, bytes(65_536))])
     _, events = server.receive(bytearray(large + small))
     assert [event.count for event in events if isinstance(event, c.Publish)] == [1, 1]
 

@@ -200,7 +200,7 @@ class Partition:
         self.owner.mark_dirty(self)
 
     def when_settled(self, on_done: OnDone) -> None:
-        """Call back when all that was appended or stored so far is durable or refused; at once if nothing is under way."""
+        """Call back when all appended or stored so far is durable or refused; at once if nothing is under way."""
         if self.intake.wait(on_done):
             return
         if self.wants_commit:
