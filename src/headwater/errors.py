@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import ClassVar
 
 __all__ = [
     "CallerError",
@@ -12,8 +13,10 @@ __all__ = [
     "ForeignFile",
     "HeadwaterError",
     "InvalidEntries",
+    "InvalidField",
     "InvalidSettings",
     "InvalidStagedCommit",
+    "InvalidValue",
     "LogBusy",
     "LogCorrupt",
     "LogDiffers",
@@ -22,6 +25,7 @@ __all__ = [
     "MalformedFrame",
     "MalformedIndex",
     "MalformedSubBatch",
+    "MalformedValue",
     "NewerFormat",
     "NoAccess",
     "OffsetBeyondEnd",
@@ -78,6 +82,26 @@ class MalformedSubBatch(MalformedFrame):
     def __init__(self, publishing_id: int, reason: str) -> None:
         super().__init__(f"sub-batch of publishing id {publishing_id}: {reason}")
         self.publishing_id, self.reason = publishing_id, reason
+
+
+class MalformedValue(PeerError):
+    """Bytes of a peer that are no AMQP value; `condition` is the AMQP error condition that says so."""
+
+    condition: ClassVar[str] = "amqp:decode-error"
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the peer sent an AMQP value that does not parse: {reason}; the peer needs mending")
+
+
+class InvalidField(MalformedValue):
+    """A field of an AMQP composite that is missing, or holds what it must not."""
+
+    condition: ClassVar[str] = "amqp:invalid-field"
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(f"field {field} {reason}")
+        self.field, self.reason = field, reason
 
 
 # Our caller's fault: a request that cannot be met as it stands.
@@ -146,6 +170,14 @@ class EntryTooLarge(CallerError):
             f"an entry of {size_bytes} bytes is above the maximum of {size_bytes_max}; "
             "send smaller messages, or raise the maximum"
         )
+
+
+class InvalidValue(CallerError):
+    """A value that AMQP has no form for."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"a value cannot be written as AMQP: {reason}; correct it and try again")
 
 
 class InvalidEntries(CallerError):
