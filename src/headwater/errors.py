@@ -40,6 +40,7 @@ __all__ = [
     "UnknownAttempt",
     "UnknownLog",
     "UnknownPartition",
+    "UnreadableSubBatch",
     "WriteFailed",
 ]
 
@@ -233,6 +234,16 @@ class MalformedChunk(StorageError):
         self.position, self.reason = position, reason
         super().__init__(
             f"no valid chunk at byte {position}: {reason}; run `headwater check` on the data folder"
+        )
+
+
+class UnreadableSubBatch(StorageError):
+    """A sub-batch was stored as it came, and what it holds are not the records it promises."""
+
+    def __init__(self, records: int, reason: str) -> None:
+        self.records, self.reason = records, reason
+        super().__init__(
+            f"a sub-batch of {records} records cannot be read: {reason}; its publisher needs mending"
         )
 
 

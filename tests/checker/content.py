@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from headwater.client.chunk_view import Chunk
-from headwater.client.compression import unpack
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_consumer import FIRST, StreamConsumer
 from headwater.encoding._kernel import entry_spans
+from headwater.encoding.compression import unpack
 from headwater.errors import PeerError
 from tests.checker.payload import BadPayload, Identity, Payloads, filter_of
 from tests.checker.plan import Publisher

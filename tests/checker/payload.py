@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from isal.isal_zlib import crc32
 
-from headwater.client.compression import Compression, pack_sub_batch
+from headwater.encoding.compression import Compression, pack_sub_batch
 from headwater.streams.publish import encode_filtered_publish, encode_publish, publish_header
 
 __all__ = ["BadPayload", "Identity", "Payloads"]

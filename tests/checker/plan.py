@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from headwater.client.compression import Compression
+from headwater.encoding.compression import Compression
 
 __all__ = ["Consumer", "Group", "Plan", "Publisher", "Stream", "make_plan"]
 

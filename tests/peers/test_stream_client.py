@@ -9,10 +9,10 @@ from typing import TypeAlias
 import pytest
 
 from headwater.client.address import Address
-from headwater.client.compression import Compression
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_consumer import StreamConsumer, at_offset
 from headwater.client.stream_publisher import StreamPublisher
+from headwater.encoding.compression import Compression
 from tests.peers.servers import HOST, Server
 
 Use: TypeAlias = Callable[[StreamConnection], Awaitable[None]]

@@ -337,7 +337,7 @@ def test_filter_values_are_distinct_and_in_order(form: Any) -> None:
     assert form.filter_values(memoryview(body), 0, len(body), 6) == [b"b", None, b"a", b""]
 
 
-# walk_entries and entry_spans
+# walk_entries, walk_records, pass_entries and entry_spans
 
 
 @given(mutated(st.builds(lambda parts: (b"".join(parts), len(parts)), entries)), st.integers(0, 3))
@@ -367,6 +367,39 @@ def test_spans_give_back_what_the_entries_hold(form: Any, parts: list[bytes]) ->
                 part == struct.pack(">B", 0x80 | compression << 4) + data[position - 10 : position + length]
             )
             assert record_count == struct.unpack_from(">H", part, 1)[0]
+
+
+@given(mutated(st.builds(lambda parts: (b"".join(parts), len(parts)), entries)), st.integers(-1, 9))
+@example((b"\x80\x00\x00\x00", 1), 1)
+def test_walking_records_and_passing_entries_is_the_same_in_both_forms(
+    data: tuple[bytes, int], records_max: int
+) -> None:
+    walked = same(lambda form: form.walk_records(data[0], 0, len(data[0]), data[1]))
+    passed = same(lambda form: form.pass_entries(data[0], 0, len(data[0]), data[1], records_max))
+    assert {walked[0], passed[0]} <= {"result", MalformedChunk}
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(parts=entries)
+def test_only_single_records_are_walked_as_records(form: Any, parts: list[bytes]) -> None:
+    data = b"".join(parts)
+    if any(part[0] >= 0x80 for part in parts):
+        with pytest.raises(MalformedChunk, match="no single record"):
+            form.walk_records(data, 0, len(data), len(parts))
+    else:
+        assert form.walk_records(data, 0, len(data), len(parts)) == len(data)
+
+
+@pytest.mark.parametrize("form", FORMS, ids=["compiled", "uncompiled"])
+@given(parts=entries, records_max=st.one_of(st.integers(0, 9), st.integers(0, 200_000)))
+def test_entries_before_a_record_are_passed(form: Any, parts: list[bytes], records_max: int) -> None:
+    data, position, passed, before = b"head" + b"".join(parts), 4, 0, 0
+    for part in parts:
+        count = 1 if part[0] < 0x80 else struct.unpack_from(">H", part, 1)[0]
+        if before == records_max or before + count > records_max:
+            break
+        position, passed, before = position + len(part), passed + 1, before + count
+    assert form.pass_entries(data, 4, len(data), len(parts), records_max) == (position, passed, before)
 
 
 # scan_chunks

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.client.chunk_view import Chunk
-from headwater.client.compression import Compression, pack_sub_batch
 from headwater.client.errors import DamagedChunk, UnpackedTooLarge
+from headwater.encoding.compression import Compression, pack_sub_batch
 from headwater.errors import PeerError
 
 

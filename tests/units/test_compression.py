@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import struct
 import subprocess
 import sys
 from pathlib import Path
@@ -12,9 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.compression import Compression, pack_sub_batch, unpack
 from headwater.encoding._kernel import entry_spans
-from headwater.errors import MalformedFrame
+from headwater.encoding.compression import (
+    SUB_BATCH_BYTES_MAX,
+    Compression,
+    pack_sub_batch,
+    unpack,
+    unpack_entry,
+)
+from headwater.errors import MalformedChunk, MalformedFrame, UnreadableSubBatch
 
 PACKED = [each for each in Compression if each is not Compression.NONE]
 
@@ -50,7 +57,7 @@ def test_a_sub_batch_holds_1_to_65_535_records(count: int) -> None:
 # Memory of the library's own is seen by the system alone, and its highest mark for a whole process.
 UNPACK_BOMB = """
 import resource, sys
-from headwater.client.compression import unpack
+from headwater.encoding.compression import unpack
 from headwater.errors import MalformedFrame
 with open(sys.argv[1], "rb") as file:
     bomb = file.read()
@@ -95,3 +102,63 @@ def test_damaged_bytes_unpack_or_are_malformed(data: st.DataObject, compression:
     damaged = packed[:at] + bytes((packed[at] ^ data.draw(st.integers(1, 255)),)) + packed[at + 1 :]
     with contextlib.suppress(MalformedFrame):
         assert len(unpack(damaged, compression, size)) == size
+
+
+def plain(*records: bytes) -> bytes:
+    """Records as single entries of chunk data."""
+    return b"".join(struct.pack(">I", len(record)) + record for record in records)
+
+
+def packed_as(
+    content: bytes, records: int, compression: Compression = Compression.ZSTD, *, off_by: int = 0
+) -> bytes:
+    """A sub-batch entry around whatever content, as any publisher may send one."""
+    packed = content if compression is Compression.NONE else bytes(cramjam.zstd.compress(content))
+    head = struct.pack(">BHII", 0x80 | compression << 4, records, len(content) + off_by, len(packed))
+    return head + packed
+
+
+@given(st.lists(st.binary(max_size=50), min_size=1, max_size=20), st.sampled_from(Compression), st.booleans())
+def test_a_stored_entry_unpacks_to_single_entries(
+    records: list[bytes], compression: Compression, viewed: bool
+) -> None:
+    entry = pack_sub_batch(records, compression)
+    data = plain(b"before") + entry + plain(b"behind")
+    found, count = unpack_entry(memoryview(data) if viewed else data, 10, len(data))
+    assert (bytes(found), count) == (plain(*records), len(records))
+
+
+@pytest.mark.parametrize(
+    ("entry", "reason"),
+    [
+        (packed_as(plain(b"a", b"b"), 2, off_by=1), "11 bytes unpacks to 10"),
+        (packed_as(plain(b"a", b"b"), 2, off_by=-1), "zstd does not unpack"),
+        (packed_as(plain(b"a", b"b"), 1), "5 bytes stand behind its records"),
+        (packed_as(plain(b"a", b"b") + bytes(6), 4), "entry 3: an entry reaches beyond the end"),
+        (packed_as(plain(b"a") + packed_as(plain(b"b"), 1), 2), "entry 1: it is no single record"),
+        (packed_as(plain(b"a") + b"\0\0\0\x09b", 2, Compression.NONE), "reaches beyond the end"),
+        (struct.pack(">BHII", 0xC0, 3, 100, 7) + b"garbage", "zstd does not unpack"),
+    ],
+)
+def test_a_stored_entry_that_cannot_be_read_tells_how_many_offsets_it_takes(
+    entry: bytes, reason: str
+) -> None:
+    with pytest.raises(UnreadableSubBatch, match=reason) as caught:
+        unpack_entry(entry, 0, len(entry))
+    assert caught.value.records == int.from_bytes(entry[1:3], "big")
+
+
+@given(st.binary(max_size=60), st.integers(1, 5), st.sampled_from(Compression), st.integers(20, 90))
+def test_whatever_is_stored_as_a_sub_batch_is_read_or_told_unreadable(
+    content: bytes, records: int, compression: Compression, unpacked_bytes: int
+) -> None:
+    head = struct.pack(">BHII", 0x80 | compression << 4, records, unpacked_bytes, len(content))
+    with contextlib.suppress(UnreadableSubBatch):
+        found, count = unpack_entry(head + content, 0, 11 + len(content))
+        assert (len(found), count) == (unpacked_bytes, records)
+
+
+def test_an_entry_above_64_mib_is_refused_before_anything_is_unpacked() -> None:
+    entry = struct.pack(">BHII", 0xC0, 1, SUB_BATCH_BYTES_MAX + 1, 1) + b"z"
+    with pytest.raises(MalformedChunk, match="above 64 MiB"):
+        unpack_entry(entry, 0, len(entry))

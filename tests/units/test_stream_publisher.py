@@ -8,7 +8,6 @@ import struct
 import pytest
 
 from headwater.client import stream_publisher
-from headwater.client.compression import Compression
 from headwater.client.errors import (
     ConnectionLost,
     IdsNotRising,
@@ -17,6 +16,7 @@ from headwater.client.errors import (
     StreamGone,
 )
 from headwater.client.stream_publisher import StreamPublisher
+from headwater.encoding.compression import Compression
 from headwater.encoding.data_section import data_section
 from headwater.streams import commands as c
 from headwater.streams.commands import Command, ResponseCode

@@ -63,7 +63,7 @@ def publish(
     """Publish messages, each as an AMQP 1.0 message of one data section, and wait until all are confirmed."""
     _check(message, file, name, key, key_separator, filter_value, compression, create, partitions)
     from headwater.cli.publishing import Plan
-    from headwater.client.compression import Compression
+    from headwater.encoding.compression import Compression
 
     plan = Plan(
         stream,

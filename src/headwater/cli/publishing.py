@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 import msgspec
 
 from headwater.cli.connecting import Misused, Stop
-from headwater.client.compression import Compression
 from headwater.client.errors import RequestRefused
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_publisher import StreamPublisher
 from headwater.client.super_stream import PartitionedPublisher, partition_names, streams_of
+from headwater.encoding.compression import Compression
 from headwater.encoding.data_section import data_section
 from headwater.errors import HeadwaterError
 from headwater.streams.commands import ResponseCode

@@ -12,10 +12,10 @@ import uvloop
 
 from headwater.client.address import Address, Credentials
 from headwater.client.chunk_view import UNPACKED_BYTES_MAX, Chunk
-from headwater.client.compression import Compression
 from headwater.client.stream_connection import REQUEST_TIMEOUT_S, StreamConnection
 from headwater.client.stream_consumer import NEXT, QUEUED_CHUNKS_MAX, StreamConsumer
 from headwater.client.stream_publisher import UNCONFIRMED_MESSAGES_MAX, StreamPublisher
+from headwater.encoding.compression import Compression
 from headwater.streams.commands import OffsetSpecification
 
 __all__ = ["BlockingConnection", "BlockingConsumer", "BlockingPublisher"]

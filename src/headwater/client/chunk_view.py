@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 from isal.isal_zlib import crc32
 
-from headwater.client.compression import unpack
 from headwater.client.errors import DamagedChunk, UnpackedTooLarge
 from headwater.encoding._kernel import entry_spans
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.compression import unpack
 from headwater.errors import MalformedChunk, MalformedFrame
 
 __all__ = ["UNPACKED_BYTES_MAX", "Chunk"]

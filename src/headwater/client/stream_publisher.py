@@ -7,11 +7,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 
 from headwater.client._kernel import fill_publish, id_runs, messages_that_fit
-from headwater.client.compression import Compression, pack_sub_batch
 from headwater.client.errors import IdsNotRising, MessagesRefused, MessageTooLarge
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.unanswered import Unanswered
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.compression import Compression, pack_sub_batch
 from headwater.errors import HeadwaterError
 from headwater.streams import commands as c
 from headwater.streams.errors import InvalidCommand

@@ -35,8 +35,10 @@ __all__ = [
     "filter_values",
     "gather_published",
     "join_published",
+    "pass_entries",
     "scan_chunks",
     "walk_entries",
+    "walk_records",
 ]
 
 COMPILED = cython.compiled
@@ -53,6 +55,7 @@ _NO_RECORDS = cython.declare(cython.longlong, -2)
 _TOO_MANY_RECORDS = cython.declare(cython.longlong, -3)
 _TOO_LARGE = cython.declare(cython.longlong, -4)
 _UNKNOWN_COMPRESSION = cython.declare(cython.longlong, -5)
+_NESTED = cython.declare(cython.longlong, -6)
 
 _REASONS = {
     -1: "an entry reaches beyond the end",
@@ -60,6 +63,7 @@ _REASONS = {
     -3: "its unpacked length is too small for its records",
     -4: "its unpacked length is above 64 MiB",
     -5: "its compression is unknown",
+    -6: "it is no single record",
 }
 
 # What a chunk of ours can be: far above every setting, far below what a damaged length would make a reader fetch.
@@ -216,6 +220,53 @@ def walk_entries(
         position += size
         walked += 1
     return position, records
+
+
+def walk_records(
+    data: object, start: cython.Py_ssize_t, end: cython.Py_ssize_t, count: cython.Py_ssize_t
+) -> int:
+    """Check `count` entries of chunk data that must be single records; gives the position behind them."""
+    _check_span(len(data), start, end)
+    p: cython.p_const_uchar = _readable(data)
+    position: cython.Py_ssize_t = start
+    walked: cython.Py_ssize_t = 0
+    while walked < count:
+        size: cython.longlong = _entry_size(p, position, end)
+        if size >= 0 and p[position] >= 0x80:
+            size = _NESTED
+        if size < 0:
+            raise MalformedChunk(position, f"entry {walked}: {_REASONS[size]}")
+        position += size
+        walked += 1
+    return position
+
+
+def pass_entries(
+    data: object,
+    start: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    count: cython.Py_ssize_t,
+    records_max: cython.longlong,
+) -> tuple[int, int, int]:
+    """Pass over those of `count` entries of chunk data that stand before the record behind `records_max` others.
+
+    Gives the position of the entry that holds this record, and the numbers of entries and of records before it.
+    """
+    _check_span(len(data), start, end)
+    p: cython.p_const_uchar = _readable(data)
+    position: cython.Py_ssize_t = start
+    records: cython.longlong = 0
+    passed: cython.Py_ssize_t = 0
+    while passed < count and records < records_max:
+        size: cython.longlong = _entry_size(p, position, end)
+        if size < 0:
+            raise MalformedChunk(position, f"entry {passed}: {_REASONS[size]}")
+        if _entry_records(p, position) > records_max - records:
+            break
+        records += _entry_records(p, position)
+        position += size
+        passed += 1
+    return position, passed, records
 
 
 def entry_spans(

@@ -8,10 +8,18 @@ from collections.abc import Sequence
 
 import cramjam
 
+from headwater.encoding._kernel import entry_spans, walk_records
 from headwater.encoding.chunk import ReadableBuffer
-from headwater.errors import MalformedFrame
+from headwater.errors import MalformedChunk, MalformedFrame, UnreadableSubBatch
 
-__all__ = ["SUB_BATCH_BYTES_MAX", "SUB_BATCH_RECORDS_MAX", "Compression", "pack_sub_batch", "unpack"]
+__all__ = [
+    "SUB_BATCH_BYTES_MAX",
+    "SUB_BATCH_RECORDS_MAX",
+    "Compression",
+    "pack_sub_batch",
+    "unpack",
+    "unpack_entry",
+]
 
 SUB_BATCH_RECORDS_MAX = 65_535
 SUB_BATCH_BYTES_MAX = 64 << 20
@@ -62,6 +70,25 @@ def unpack(packed: ReadableBuffer, compression: int, unpacked_bytes: int) -> Rea
     if size != unpacked_bytes:
         raise MalformedFrame(f"a sub-batch of {unpacked_bytes} bytes unpacks to {size}")
     return plain
+
+
+def unpack_entry(data: ReadableBuffer, position: int, end: int) -> tuple[ReadableBuffer, int]:
+    """The records of the sub-batch at a position of chunk data, as chunk data of single records, and their number.
+
+    Uncompressed ones are not copied, if slices of `data` are not. No server looks into a sub-batch when it is
+    published, so what is stored may not unpack: then UnreadableSubBatch is raised, which tells how many offsets the
+    sub-batch takes, and the reader decides what becomes of them.
+    """
+    ((start, size, records, compression),) = entry_spans(data, position, end, 1)
+    unpacked_bytes = int.from_bytes(data[start - 8 : start - 4], "big")
+    try:
+        plain = unpack(data[start : start + size], compression, unpacked_bytes)
+        behind = walk_records(plain, 0, len(plain), records)
+    except (MalformedFrame, MalformedChunk) as error:
+        raise UnreadableSubBatch(records, error.reason) from None
+    if behind != len(plain):
+        raise UnreadableSubBatch(records, f"{len(plain) - behind} bytes stand behind its records")
+    return plain, records
 
 
 _CODECS = {
