@@ -27,7 +27,7 @@ else ifneq ($(words $(KERNELS)),$(words $(foreach k,$(KERNELS),$(firstword $(wil
 $(READY): FORCE
 endif
 
-.PHONY: help demo serve test test-peers test-spark lint bench bench-streams fuzz soak build ready FORCE
+.PHONY: help demo serve test test-peers test-spark lint bench bench-streams fuzz soak conformance build ready FORCE
 FORCE:
 
 help: ## list these targets
@@ -68,6 +68,9 @@ fuzz: ready ## feed the parsers for FUZZ_SECONDS (60)
 
 soak: ready ## simulate crashes for SOAK_SECONDS (300)
 	@$(PY) -m tests.simulation.soak $(ARGS)
+
+conformance: ready ## write the tables of docs/conformance.md from the tests' markers
+	@$(PY) -m tests.conformance.clauses
 
 build: ready ## wheel and source distribution in dist/
 	@echo "make: building into dist/"

@@ -1,83 +1,150 @@
-"""The stream door on a thread of its own: a real listener and store, with whatever limits a test wants to reach."""
+"""The stream door on a thread of its own: a real listener and store, every limit and seam of which a test may set."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
+import ssl
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeVar
 
 import uvloop
 
+from headwater.encoding.scram import ITERATIONS_MIN
+from headwater.log.files import Files
+from headwater.log.partition import Partition
+from headwater.log.settings import StoreSettings
 from headwater.log.store import Store
 from headwater.server.catalogue import Catalogue
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
 from headwater.server.security.passwords import PasswordChecker
+from headwater.server.security.permissions import Permission
 from headwater.server.security.sasl import Sasl
 from headwater.server.security.users import first_user
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.limits import Limits
 from headwater.server.streams.listener import StreamListener, close_connections
 
-__all__ = ["ANNOUNCED_VERSION", "HOST", "ListeningDoor"]
+__all__ = ["ANNOUNCED_VERSION", "HOST", "PASSWORD", "ListeningDoor"]
 
 HOST = "127.0.0.1"
 ANNOUNCED_VERSION = "4.0.5"
-SCRAM_ITERATIONS = 4096
-STOP_TIMEOUT_S = 20.0
+PASSWORD = "pencil"
+STEP_TIMEOUT_S = 20.0
 
 ResultT = TypeVar("ResultT")
 
 
-class ListeningDoor:
-    """Listens while it is used as a context manager; `guest` may do everything."""
+class _Faults(logging.Handler):
+    """Every traceback, and every line of the loop's own: what no peer may bring about."""
 
-    def __init__(self, data: Path, limits: Limits | None = None, advertised: Endpoint | None = None) -> None:
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info or record.name.startswith("asyncio"):
+            self.lines.append(self.format(record))
+
+
+class ListeningDoor:
+    """Listens while it is used as a context manager, after which nothing may have gone wrong in its loop.
+
+    `guest` may do everything; `add_user` makes others.
+    """
+
+    def __init__(
+        self,
+        data: Path,
+        limits: Limits | None = None,
+        advertised: Endpoint | None = None,
+        *,
+        settings: StoreSettings | None = None,
+        files: Files | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._data = data
         self._limits = limits or Limits(failure_delay_s=0.05)
         self._advertised = advertised or Endpoint()
+        self._settings = settings
+        self._files = files
+        self._tls = tls
         self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread = threading.Thread(target=self._run, name="door", daemon=True)
+        self._log = _Faults()
+        self._faults: list[str] = []
+        """What the loop's exception handler was told."""
+        self.store: Store
+        self.catalogue: Catalogue
         self.door: Door
         self.port = 0
 
     def __enter__(self) -> ListeningDoor:
+        logging.getLogger().addHandler(self._log)
         self._thread.start()
-        self.run(self._open())
+        try:
+            self.run(self._open())
+        except BaseException:
+            self._end()
+            raise
         return self
 
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self.run(self._close())
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(STOP_TIMEOUT_S)
-        self._loop.close()
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            self.run(self._close())
+        finally:
+            self._end()
+        if kind is None:
+            assert self._faults + self._log.lines == []
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Do something on the thread of the door."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(STOP_TIMEOUT_S)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(STEP_TIMEOUT_S)
+
+    def call(self, function: Callable[[], ResultT]) -> ResultT:
+        """Call something on the thread of the door."""
+
+        async def calling() -> ResultT:
+            return function()
+
+        return self.run(calling())
+
+    def partition(self, stream: str) -> Partition:
+        """The partition of a stream."""
+        found = self.store.stream(stream)
+        assert found is not None
+        return found
+
+    def add_user(self, name: str, permissions: Mapping[str, Permission] | None = None) -> None:
+        """Make a user with `PASSWORD`."""
+        self.run(self.catalogue.add_user(name, PASSWORD, permissions=permissions))
+
+    def permit(self, name: str, configure: str = "", write: str = "", read: str = "") -> None:
+        """Give a user these permissions on `/` in place of others."""
+        self.run(self.catalogue.set_permission(name, "/", Permission(configure, write, read)))
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.set_exception_handler(lambda _, context: self._faults.append(repr(context)))
+        self._loop.run_forever()
 
     async def _open(self) -> None:
-        self._store = Store.open(self._data, loop=self._loop)
-        self._catalogue = Catalogue.open(
-            self._data, iterations=SCRAM_ITERATIONS, first_user=lambda: first_user(None, None)
+        self.store = Store.open(self._data, self._settings, files=self._files, loop=self._loop)
+        self.catalogue = Catalogue.open(
+            self._data, iterations=ITERATIONS_MIN, first_user=lambda: first_user(None, None)
         )
         self._passwords = PasswordChecker(remembered_max=10, remembered_s=60.0)
         sasl = Sasl(
-            Authenticator(self._catalogue, self._passwords),
+            Authenticator(self.catalogue, self._passwords),
             allows_anonymous=True,
             allows_plain_without_tls=True,
         )
-        access = Access(self._catalogue)
-        self.door = Door(self._store, access, sasl, self._loop, self._limits, ANNOUNCED_VERSION)
-        self._listener = StreamListener(self.door, self._advertised)
+        access = Access(self.catalogue)
+        self.door = Door(self.store, access, sasl, self._loop, self._limits, ANNOUNCED_VERSION)
+        self._listener = StreamListener(self.door, self._advertised, self._tls)
         (address,) = await self._listener.open(HOST, 0)
         self.port = int(address.rpartition(":")[2])
 
@@ -85,5 +152,11 @@ class ListeningDoor:
         self._listener.close()
         await close_connections(self.door)
         self._passwords.close()
-        self._catalogue.close()
-        self._store.close()
+        self.catalogue.close()
+        self.store.close()
+
+    def _end(self) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(STEP_TIMEOUT_S)
+        self._loop.close()
+        logging.getLogger().removeHandler(self._log)

@@ -50,7 +50,7 @@ def requests(wire: Wire, stream: str) -> list[c.Request]:
     ]
 
 
-@pytest.mark.clause("stream-clients: Framing 1", "SP-1")
+@pytest.mark.clause("Framing 1", "SP-1")
 def test_every_answer_has_the_bytes_of_its_layout_and_no_more(wire: Wire, stream: str) -> None:
     for request in requests(wire, stream):
         wire.send(request)
@@ -61,7 +61,7 @@ def test_every_answer_has_the_bytes_of_its_layout_and_no_more(wire: Wire, stream
         assert getattr(answer, "correlation_id", None) == request.correlation_id
 
 
-@pytest.mark.clause("stream-clients: Framing 2", "SP-8", "SP-17")
+@pytest.mark.clause("Framing 2", "SP-8", "SP-17")
 def test_frames_have_version_1_and_deliver_version_2_for_those_who_say_that_they_take_it(
     connect: Connect, stream: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_frames_have_version_1_and_deliver_version_2_for_those_who_say_that_they
         assert command.committed_chunk_id == (1 if version == 2 else None)
 
 
-@pytest.mark.clause("stream-clients: Framing 3", "SP-7")
+@pytest.mark.clause("Framing 3", "SP-7")
 def test_subscribe_has_key_7(wire: Wire, stream: str) -> None:
     wire.create(stream)
     name = len(stream).to_bytes(2, "big") + stream.encode()
@@ -116,7 +116,7 @@ ANSWERS = (
 )
 
 
-@pytest.mark.clause("stream-clients: Framing 4", "SP-1")
+@pytest.mark.clause("Framing 4", "SP-1")
 @pytest.mark.parametrize("cut_bytes", [1, 7, 1 << 20])
 def test_frames_may_be_cut_anywhere_and_come_before_they_are_asked_for(
     door: ListeningDoor, stream: str, cut_bytes: int
@@ -130,7 +130,7 @@ def test_frames_may_be_cut_anywhere_and_come_before_they_are_asked_for(
             assert getattr(answer, "response_code", OK) == OK
 
 
-@pytest.mark.clause("stream-clients: Framing 4", "SP-14")
+@pytest.mark.clause("Framing 4", "SP-14")
 def test_nothing_counts_behind_a_close(connect: Connect, stream: str) -> None:
     wire = connect()
     wire.send(c.CloseRequest(wire.id(), 1, "done"), c.CreateRequest(wire.id(), stream))
@@ -139,7 +139,7 @@ def test_nothing_counts_behind_a_close(connect: Connect, stream: str) -> None:
     assert not exists(connect(), stream)
 
 
-@pytest.mark.clause("stream-clients: Framing 4", "SP-19")
+@pytest.mark.clause("Framing 4", "SP-19")
 def test_nothing_counts_behind_a_failure(connect: Connect, stream: str) -> None:
     wire = connect()
     wire.send(unknown_frame(), c.CreateRequest(wire.id(), stream))
@@ -147,7 +147,7 @@ def test_nothing_counts_behind_a_failure(connect: Connect, stream: str) -> None:
     assert not exists(connect(), stream)
 
 
-@pytest.mark.clause("stream-clients: Framing 5", "SP-19")
+@pytest.mark.clause("Framing 5", "SP-19")
 @pytest.mark.parametrize("wrong", ["unknown", "out of order", "malformed"])
 def test_a_frame_that_must_not_be_is_answered_by_a_close_that_the_client_answers(
     wire: Wire, wrong: str
@@ -167,7 +167,7 @@ def test_a_frame_that_must_not_be_is_answered_by_a_close_that_the_client_answers
     wire.assert_ended()
 
 
-@pytest.mark.clause("stream-clients: Framing 5", "SP-19")
+@pytest.mark.clause("Framing 5", "SP-19")
 def test_a_client_that_does_not_answer_a_close_has_some_time(tmp_path: Path) -> None:
     limits = Limits(close_timeout_s=0.3)
     assert Limits().close_timeout_s == 10.0
@@ -179,7 +179,7 @@ def test_a_client_that_does_not_answer_a_close_has_some_time(tmp_path: Path) -> 
         assert time.monotonic() - started >= limits.close_timeout_s
 
 
-@pytest.mark.clause("stream-clients: Framing 5", "SP-19")
+@pytest.mark.clause("Framing 5", "SP-19")
 def test_a_frame_above_what_was_agreed_on_closes_with_a_code(connect: Connect) -> None:
     for agreed in (1 << 20, 65_536):
         wire = connect(tune=(agreed, 0))
@@ -187,7 +187,7 @@ def test_a_frame_above_what_was_agreed_on_closes_with_a_code(connect: Connect) -
         assert wire.take(c.CloseRequest).closing_code == ResponseCode.FRAME_TOO_LARGE
 
 
-@pytest.mark.clause("stream-clients: Framing 5", "SP-19")
+@pytest.mark.clause("Framing 5", "SP-19")
 def test_before_open_a_frame_has_8192_bytes_at_most(door: ListeningDoor) -> None:
     def padded(size: int) -> bytes:
         """A PeerProperties whose frame has this size."""

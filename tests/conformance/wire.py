@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import socket
+import ssl
 import struct
 import zlib
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -47,9 +48,21 @@ class Chunk(msgspec.Struct, frozen=True):
 class Wire:
     """Sends commands or bytes, and takes what comes frame by frame; everything is checked against its layout."""
 
-    def __init__(self, host: str, port: int) -> None:
-        self._socket = socket.create_connection((host, port), STEP_TIMEOUT_S)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        tls: ssl.SSLContext | None = None,
+        receive_buffer_bytes: int | None = None,
+    ) -> None:
+        raw = socket.socket()
+        raw.settimeout(STEP_TIMEOUT_S)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if receive_buffer_bytes is not None:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        raw.connect((host, port))
+        self._socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=host)
         self._correlation_ids = itertools.count(1)
 
     def __enter__(self) -> Wire:
@@ -61,6 +74,11 @@ class Wire:
         _error: BaseException | None,
         _traceback: TracebackType | None,
     ) -> None:
+        self._socket.close()
+
+    def vanish(self) -> None:
+        """End the connection by a reset, as a machine that lost its power does sooner or later."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._socket.close()
 
     def id(self) -> int:
@@ -90,6 +108,12 @@ class Wire:
         assert isinstance(command, kind), f"{command} came instead of a {kind.__name__}"
         return command
 
+    def until(self, kind: type[CommandT]) -> CommandT:
+        """The next command of this kind, whatever comes before it."""
+        while not isinstance(command := self.next(), kind):
+            pass
+        return command
+
     def ask(self, request: c.Request, kind: type[CommandT]) -> CommandT:
         """Send a request; the very next thing that comes must be the answer to it."""
         self.send(request)
@@ -107,11 +131,22 @@ class Wire:
 
     def assert_ended(self) -> None:
         """The server closed the connection, and said nothing more."""
+        assert self.rest() == b"", "the connection goes on"
+
+    def rest(self) -> bytes:
+        """All that comes until the server closes the connection."""
+        parts = bytearray()
         try:
-            rest = self._socket.recv(1)
-        except ConnectionResetError:
-            return
-        assert rest == b"", "the connection goes on"
+            while part := self._socket.recv(1 << 16):
+                parts += part
+        except ConnectionError:
+            pass
+        return bytes(parts)
+
+    def greet(self, properties: dict[str, str] | None = None) -> tuple[str, ...]:
+        """The first two steps; gives the mechanisms offered."""
+        self.ask(c.PeerPropertiesRequest(self.id(), properties or {}), c.PeerPropertiesResponse)
+        return self.ask(c.SaslHandshakeRequest(self.id()), c.SaslHandshakeResponse).mechanisms
 
     def create(self, stream: str, **arguments: str) -> None:
         """Make a stream."""
@@ -180,18 +215,22 @@ def opened(
     host: str,
     port: int,
     *,
+    user: str = "guest",
+    password: str | None = None,
+    vhost: str = "/",
     properties: dict[str, str] | None = None,
     tune: tuple[int, int] = (FRAME_MAX, 0),
     versions: Sequence[c.CommandVersion] | None = None,
+    **socket_options: Any,
 ) -> Wire:
-    """A connection after its handshake as `guest`."""
-    wire = Wire(host, port)
-    wire.ask(c.PeerPropertiesRequest(wire.id(), properties or {}), c.PeerPropertiesResponse)
-    wire.ask(c.SaslHandshakeRequest(wire.id()), c.SaslHandshakeResponse)
-    assert wire.ask(plain(wire), c.SaslAuthenticateResponse).response_code == OK
+    """A connection after its handshake; a password that is not given is the user's name."""
+    wire = Wire(host, port, **socket_options)
+    wire.greet(properties)
+    login = plain(wire, user, user if password is None else password)
+    assert wire.ask(login, c.SaslAuthenticateResponse).response_code == OK
     wire.take(c.TuneRequest)
     wire.send(c.TuneResponse(*tune))
-    assert wire.ask(c.OpenRequest(wire.id(), "/"), c.OpenResponse).response_code == OK
+    assert wire.ask(c.OpenRequest(wire.id(), vhost), c.OpenResponse).response_code == OK
     if versions is not None:
         wire.ask(
             c.ExchangeCommandVersionsRequest(wire.id(), tuple(versions)), c.ExchangeCommandVersionsResponse

@@ -17,7 +17,7 @@ from tests.http_api import Api
 from tests.peers.packages import npm_packages
 from tests.peers.servers import HOST, Server
 
-pytestmark = pytest.mark.peers
+pytestmark = [pytest.mark.peers, pytest.mark.clause("Test suite")]
 
 PACKAGES = Path(__file__).parent / "javascript"
 CONFORMANCE = Path(__file__).resolve().parents[2] / "docs" / "conformance.md"

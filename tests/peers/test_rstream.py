@@ -46,6 +46,7 @@ def test_one_message_and_a_batch_arrive_in_order(server: Server, stream: str) ->
     run(conversation())
 
 
+@pytest.mark.clause("SP-5")
 def test_a_named_producer_writes_nothing_twice_over_restarts(own_server: Server, stream: str) -> None:
     async def send_numbered(end: int) -> None:
         async with Clients(own_server) as clients:
@@ -78,6 +79,7 @@ def test_a_named_producer_writes_nothing_twice_over_restarts(own_server: Server,
     run(check())
 
 
+@pytest.mark.clause("SP-3")
 def test_sub_batches_of_every_compression_arrive_between_other_messages(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:
@@ -101,6 +103,7 @@ def test_sub_batches_of_every_compression_arrive_between_other_messages(server: 
     run(conversation())
 
 
+@pytest.mark.clause("SP-18")
 def test_a_filter_lets_through_its_values_and_what_has_none_if_asked(server: Server, stream: str) -> None:
     async def region(message: Any) -> str:
         return bytes(message).decode().partition(" ")[0]
@@ -131,6 +134,7 @@ def test_a_filter_lets_through_its_values_and_what_has_none_if_asked(server: Ser
 # Where consumers begin
 
 
+@pytest.mark.clause("SP-10")
 def test_a_consumer_goes_on_at_its_stored_offset(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:
@@ -159,6 +163,7 @@ async def until_the_clock_moves() -> None:
         await asyncio.sleep(0.001)
 
 
+@pytest.mark.clause("SP-7")
 def test_consumers_begin_at_the_offset_they_name(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:
@@ -249,6 +254,7 @@ def test_the_client_shows_what_the_server_refuses(server: Server, stream: str) -
     run(conversation())
 
 
+@pytest.mark.clause("SP-13")
 def test_clients_are_told_when_their_stream_is_deleted(server: Server, stream: str) -> None:
     async def conversation() -> None:
         told, publisher_told = Gathered(), Gathered()
@@ -274,6 +280,7 @@ def test_clients_are_told_when_their_stream_is_deleted(server: Server, stream: s
 # Many messages
 
 
+@pytest.mark.clause("SP-9")
 def test_a_single_credit_at_a_time_is_enough_for_a_large_log(server: Server, stream: str) -> None:
     async def conversation() -> None:
         count, batch = 20_000, 500

@@ -73,6 +73,7 @@ def group(name: str, super_stream: str | None = None) -> dict[str, str]:
     return properties if super_stream is None else {**properties, "super-stream": super_stream}
 
 
+@pytest.mark.clause("SP-16")
 def test_the_second_consumer_of_a_group_takes_over_when_the_first_leaves(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:
@@ -160,6 +161,7 @@ def test_hashed_keys_of_a_super_stream_stay_in_order(server: Server, stream: str
     run(conversation())
 
 
+@pytest.mark.clause("SP-15")
 def test_keys_of_a_super_stream_choose_the_partition(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:
@@ -183,6 +185,7 @@ def test_keys_of_a_super_stream_choose_the_partition(server: Server, stream: str
     run(conversation())
 
 
+@pytest.mark.clause("SP-15", "SP-16")
 def test_a_group_shares_the_partitions_of_a_super_stream(server: Server, stream: str) -> None:
     async def conversation() -> None:
         async with Clients(server) as clients:

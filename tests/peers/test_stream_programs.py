@@ -52,6 +52,7 @@ def test_single_messages_and_batches_are_confirmed_and_arrive_in_order(peer: Pro
     assert peer("take", of="c", count=175) == as_on(stream, texts(0, 175))
 
 
+@pytest.mark.clause("SP-5")
 def test_a_named_producer_writes_nothing_twice_over_restarts(
     command: list[str], own_server: Server, stream: str
 ) -> None:
@@ -82,6 +83,7 @@ def test_a_named_producer_writes_nothing_twice_over_restarts(
         assert peer("take", of="c", count=31) == as_on(stream, [*texts(1, 31), "end"])
 
 
+@pytest.mark.clause("SP-3")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_sub_batches_arrive_between_other_messages(peer: Program, stream: str, compression: str) -> None:
     make_stream(peer, stream)
@@ -96,6 +98,7 @@ def test_sub_batches_arrive_between_other_messages(peer: Program, stream: str, c
     assert peer("take", of="middle", count=47) == as_on(stream, texts(58, 105), 58)
 
 
+@pytest.mark.clause("SP-18")
 def test_a_filter_lets_through_its_values_and_what_has_none_if_asked(peer: Program, stream: str) -> None:
     make_stream(peer, stream)
     peer("producer", **{"as": "f", "stream": stream, "filtered": True})
@@ -128,6 +131,7 @@ def next_millisecond() -> int:
     return now + 1
 
 
+@pytest.mark.clause("SP-7")
 def test_consumers_begin_at_the_offset_they_name(peer: Program, stream: str) -> None:
     make_stream(peer, stream)
     publish(peer, "p", texts(0, 10))
@@ -153,6 +157,7 @@ def test_consumers_begin_at_the_offset_they_name(peer: Program, stream: str) -> 
         assert peer("take", of=name, count=32 - first) == as_on(stream, texts(first, 32), first), name
 
 
+@pytest.mark.clause("SP-10")
 def test_a_consumer_goes_on_behind_the_offset_that_it_stored(peer: Program, stream: str) -> None:
     make_stream(peer, stream)
     publish(peer, "p", texts(0, 10))
@@ -188,6 +193,7 @@ def test_a_single_credit_at_a_time_is_enough_for_a_large_log(peer: Program, stre
 # Streams that come and go
 
 
+@pytest.mark.clause("SP-17")
 def test_statistics_tell_where_a_stream_begins_and_ends(peer: Program, stream: str) -> None:
     make_stream(peer, stream)
     assert peer("stats", stream=stream) == {}
@@ -211,6 +217,7 @@ def test_a_stream_is_made_with_limits_and_not_made_again_with_others(peer: Progr
     assert not peer("exists", stream=stream)
 
 
+@pytest.mark.clause("SP-13")
 def test_clients_are_told_when_their_stream_goes_away(peer: Program, stream: str) -> None:
     make_stream(peer, stream)
     publish(peer, "p", texts(0, 10))

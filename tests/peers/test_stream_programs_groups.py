@@ -57,6 +57,7 @@ def assert_keys_stay_together(items: list[list[Any]], messages: list[str], parti
         assert here == list(enumerate(wanted))
 
 
+@pytest.mark.clause("SP-16")
 def test_the_second_consumer_of_a_group_takes_over_when_the_first_is_gone(
     peer: Program, other: Program, stream: str
 ) -> None:
@@ -79,6 +80,7 @@ def test_the_second_consumer_of_a_group_takes_over_when_the_first_is_gone(
     assert other("take", of="two", count=8) == expected
 
 
+@pytest.mark.clause("SP-15", "SP-16")
 def test_a_group_shares_the_partitions_of_a_super_stream(peer: Program, other: Program, stream: str) -> None:
     peer("create", stream=stream, partitions=3)
     names = [f"{stream}-{number}" for number in range(3)]

@@ -70,12 +70,14 @@ def assert_it_works(peer: Program, stream: str) -> None:
     assert peer("take", of="c", count=100) == [[stream, n, f"message {n}"] for n in range(100)]
 
 
+@pytest.mark.clause("SP-14")
 def test_everything_goes_over_tls(command: list[str], tls_server: Server, keys: Path, stream: str) -> None:
     with Program(command) as peer:
         connect(peer, tls_server, port=tls_server.stream_tls_port, authority=str(keys / "ca.pem"))
         assert_it_works(peer, stream)
 
 
+@pytest.mark.clause("SP-14")
 def test_a_client_certificate_proves_who_one_is(
     command: list[str], tls_server: Server, keys: Path, stream: str
 ) -> None:
@@ -93,6 +95,7 @@ def test_a_client_certificate_proves_who_one_is(
 # The Go client knows PLAIN and EXTERNAL alone.
 
 
+@pytest.mark.clause("SP-14")
 def test_scram_goes_to_and_fro_with_the_java_client(server: Server, stream: str) -> None:
     scram = {"mechanism": "SCRAM-SHA-256", "user": USER}
     with Program(java_command()) as peer:

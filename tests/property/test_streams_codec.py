@@ -86,6 +86,7 @@ EITHER = [*((layout, decode_request) for layout in FROM_CLIENT)]
 EITHER += [(layout, decode_response) for layout in FROM_SERVER]
 
 
+@pytest.mark.clause("SP-1")
 @pytest.mark.parametrize(
     ("layout", "decode"), EITHER, ids=lambda value: getattr(value, "kind", value).__name__
 )
@@ -98,6 +99,7 @@ def test_a_command_comes_back_from_its_bytes(layout: Layout, decode: Decode, dat
     assert decode(before + frame + behind, len(before) + 4, len(before) + len(frame)) == command
 
 
+@pytest.mark.clause("SP-19")
 @pytest.mark.parametrize("decode", [decode_request, decode_response])
 @given(
     key=st.sampled_from(sorted(CLIENT_DECODERS.keys() | SERVER_DECODERS.keys())) | U16,

@@ -8,6 +8,7 @@ from headwater.streams import commands
 from headwater.streams.commands import Command, DeleteRequest, Key, OffsetType, ResponseCode
 
 
+@pytest.mark.clause("SP-1")
 def test_keys_and_codes_have_no_gaps() -> None:
     assert [int(key) for key in Key] == list(range(0x01, 0x20))
     assert [int(code) for code in ResponseCode] == list(range(0x01, 0x14))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -161,6 +162,7 @@ FRAMES = st.builds(
 )
 
 
+@pytest.mark.clause("SP-19")
 @given(
     st.sampled_from([ServerConnection, ClientConnection]),
     st.sampled_from(STATES),

@@ -13,6 +13,7 @@ from headwater.encoding.chunk import ChunkType
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.log.reader import Reader, Run, find_timestamp, last_chunk_offset
+from headwater.server.streams.sub_batches import split_at_sub_batches
 from headwater.streams.commands import OffsetSpecification, OffsetType
 
 __all__ = ["Deliveries", "Filter", "Subscription", "committed_chunk_id", "start_offset"]
@@ -82,6 +83,8 @@ class Subscription:
         filter_: Filter | None,
         deliveries: Deliveries,
         properties: Mapping[str, str],
+        *,
+        splits_at_sub_batches: bool = False,
     ) -> None:
         self.id = id_
         self.partition = partition
@@ -94,6 +97,7 @@ class Subscription:
         self.is_paused = False
         """Whether it waits to become the active consumer of its group."""
         self._filter = filter_
+        self._splits_at_sub_batches = splits_at_sub_batches
         self._deliveries = deliveries
         self._reader = Reader(partition, offset, keeps_runs=True)
         self._chunks: Iterator[memoryview] = iter(())
@@ -161,6 +165,8 @@ class Subscription:
             return 0
         self.partition.on_committed.discard(self.pump)
         self._chunks = run.deliveries if self._filter is None else _wanted(run, self._filter)
+        if self._splits_at_sub_batches:
+            self._chunks = split_at_sub_batches(self._chunks)
         # What a filter passes over counts too, or it would hold up all others.
         return len(run.buffer)
 

@@ -230,6 +230,7 @@ class Session:
             Filter.of(properties),
             self,
             properties,
+            splits_at_sub_batches=self._machine.peer_is_javascript,
         )
         self.subscriptions[command.subscription_id] = subscription
         if _is_single(properties):
