@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.client.compression import Compression, pack_sub_batch
+from headwater.encoding.compression import Compression, pack_sub_batch
 from headwater.streams import commands as c
 from headwater.streams.commands import ResponseCode
 from tests.conformance.conftest import Connect

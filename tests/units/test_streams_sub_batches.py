@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.client.compression import Compression, pack_sub_batch
 from headwater.encoding._kernel import entry_spans
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header, seal_chunk
+from headwater.encoding.compression import Compression, pack_sub_batch
 from headwater.server.streams.sub_batches import split_at_sub_batches
 
 SINGLE = st.binary(max_size=20).map(lambda body: (len(body).to_bytes(4, "big") + body, 1))
