@@ -96,12 +96,12 @@ class MalformedValue(PeerError):
 
 
 class InvalidField(MalformedValue):
-    """A field of an AMQP composite that is missing, or holds what it must not."""
+    """A field of an AMQP composite that is missing, or holds what it must not; named by its path, `attach.source`."""
 
     condition: ClassVar[str] = "amqp:invalid-field"
 
     def __init__(self, field: str, reason: str) -> None:
-        super().__init__(f"field {field} {reason}")
+        super().__init__(f"{field} {reason}")
         self.field, self.reason = field, reason
 
 

@@ -7,17 +7,23 @@ from typing import Any
 
 import msgspec
 
+from headwater.encoding.amqp_composite import Composite
+from headwater.encoding.amqp_fields import Enumeration, boolean, field_map, string, symbol, ubyte
 from headwater.encoding.amqp_types import Symbol
 
 __all__ = [
     "CHANNEL_MAX_DEFAULT",
     "DELIVERY_TAG_BYTES_MAX",
+    "ERROR",
     "FRAME_SIZE_BYTES_MAX_DEFAULT",
     "FRAME_SIZE_BYTES_MIN_MAX",
     "HANDLE_MAX_DEFAULT",
     "LOCALE_DEFAULT",
     "PORT",
     "PORT_TLS",
+    "RECEIVER_SETTLE_MODE",
+    "ROLE",
+    "SENDER_SETTLE_MODE",
     "Condition",
     "ErrorValue",
     "ReceiverSettleMode",
@@ -94,3 +100,9 @@ class ErrorValue(msgspec.Struct, frozen=True, gc=False):
     condition: Symbol
     description: str | None = None
     info: dict[Symbol, Any] | None = None
+
+
+ROLE = Enumeration(Role, boolean)
+SENDER_SETTLE_MODE = Enumeration(SenderSettleMode, ubyte)
+RECEIVER_SETTLE_MODE = Enumeration(ReceiverSettleMode, ubyte)
+ERROR = Composite(0x1D, "error", ErrorValue, condition=symbol, description=string, info=field_map)

@@ -10,11 +10,27 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from headwater.amqp.definitions import ErrorValue
-from headwater.amqp.transactions import Coordinator
+from headwater.amqp.definitions import ERROR, ErrorValue
+from headwater.amqp.transactions import COORDINATOR, Coordinator
+from headwater.encoding.amqp_composite import Composite, OneOf
+from headwater.encoding.amqp_fields import (
+    Enumeration,
+    annotation_map,
+    boolean,
+    capabilities,
+    field_map,
+    string,
+    symbol,
+    symbols,
+    uint,
+    ulong,
+)
 from headwater.encoding.amqp_types import Described, Symbol
 
 __all__ = [
+    "DELIVERY_STATE",
+    "SOURCE",
+    "TARGET",
     "Accepted",
     "DeliveryState",
     "Modified",
@@ -107,3 +123,26 @@ class Target(msgspec.Struct, frozen=True, gc=False):
 
 
 Terminus: TypeAlias = Source | Target | Coordinator | Described
+
+# fmt: off
+DELIVERY_STATE = OneOf(
+    Composite(0x23, "received", Received, section_number=uint, section_offset=ulong),
+    Composite(0x24, "accepted", Accepted),
+    Composite(0x25, "rejected", Rejected, error=ERROR),
+    Composite(0x26, "released", Released),
+    Composite(0x27, "modified", Modified, delivery_failed=boolean, undeliverable_here=boolean,
+              message_annotations=annotation_map),
+)
+_DURABILITY = Enumeration(TerminusDurability, uint)
+_EXPIRY_POLICY = Enumeration(TerminusExpiryPolicy, symbol)
+SOURCE = OneOf(
+    Composite(0x28, "source", Source, address=string, durable=_DURABILITY, expiry_policy=_EXPIRY_POLICY,
+              timeout=uint, dynamic=boolean, dynamic_node_properties=field_map, distribution_mode=symbol,
+              filter=field_map, default_outcome=DELIVERY_STATE, outcomes=symbols, capabilities=capabilities),
+)
+TARGET = OneOf(
+    Composite(0x29, "target", Target, address=string, durable=_DURABILITY, expiry_policy=_EXPIRY_POLICY,
+              timeout=uint, dynamic=boolean, dynamic_node_properties=field_map, capabilities=capabilities),
+    COORDINATOR,
+)
+# fmt: on

@@ -12,16 +12,36 @@ import msgspec
 
 from headwater.amqp.definitions import (
     CHANNEL_MAX_DEFAULT,
+    ERROR,
     FRAME_SIZE_BYTES_MAX_DEFAULT,
     HANDLE_MAX_DEFAULT,
+    RECEIVER_SETTLE_MODE,
+    ROLE,
+    SENDER_SETTLE_MODE,
     ErrorValue,
     ReceiverSettleMode,
     Role,
     SenderSettleMode,
 )
-from headwater.amqp.messaging import DeliveryState, Source, Target
+from headwater.amqp.messaging import DELIVERY_STATE, SOURCE, TARGET, DeliveryState, Source, Target
 from headwater.amqp.transactions import Coordinator
+from headwater.encoding.amqp_composite import Composite, OneOf, read_descriptor
+from headwater.encoding.amqp_encoder import encoded
+from headwater.encoding.amqp_fields import (
+    Map,
+    binary,
+    boolean,
+    capabilities,
+    field_map,
+    string,
+    symbols,
+    uint,
+    ulong,
+    ushort,
+)
 from headwater.encoding.amqp_types import Described, Symbol
+from headwater.encoding.chunk import ReadableBuffer
+from headwater.errors import MalformedValue
 
 __all__ = [
     "Attach",
@@ -34,7 +54,26 @@ __all__ = [
     "Open",
     "Performative",
     "Transfer",
+    "decode_performative",
+    "encode_performative",
 ]
+
+
+def decode_performative(buffer: ReadableBuffer, position: int, end: int) -> tuple[Performative, int]:
+    """The performative at the position, and the position behind it, where the payload of a transfer begins.
+
+    Raises MalformedValue unless a whole and valid one stands before `end`.
+    """
+    descriptor, position = read_descriptor(buffer, position, end)
+    composite = _PERFORMATIVES.find(descriptor)
+    if composite is None:
+        raise MalformedValue("a frame begins with no performative")
+    return composite.decode(buffer, position, end)
+
+
+def encode_performative(performative: Performative) -> bytes:
+    """The bytes of a performative; raises InvalidValue if a field has none."""
+    return encoded(_PERFORMATIVES.write, performative)
 
 
 class Performative(msgspec.Struct, frozen=True, gc=False):
@@ -149,3 +188,31 @@ class Close(Performative, frozen=True, gc=False):
     """2.7.9: closes a connection."""
 
     error: ErrorValue | None = None
+
+
+# fmt: off
+_PERFORMATIVES = OneOf(
+    Composite(0x10, "open", Open, container_id=string, hostname=string, max_frame_size=uint, channel_max=ushort,
+              idle_time_out=uint, outgoing_locales=symbols, incoming_locales=symbols,
+              offered_capabilities=capabilities, desired_capabilities=capabilities, properties=field_map),
+    Composite(0x11, "begin", Begin, remote_channel=ushort, next_outgoing_id=uint, incoming_window=uint,
+              outgoing_window=uint, handle_max=uint, offered_capabilities=capabilities,
+              desired_capabilities=capabilities, properties=field_map),
+    Composite(0x12, "attach", Attach, name=string, handle=uint, role=ROLE, snd_settle_mode=SENDER_SETTLE_MODE,
+              rcv_settle_mode=RECEIVER_SETTLE_MODE, source=SOURCE, target=TARGET,
+              unsettled=Map(binary, (bytes,), DELIVERY_STATE), incomplete_unsettled=boolean,
+              initial_delivery_count=uint, max_message_size=ulong, offered_capabilities=capabilities,
+              desired_capabilities=capabilities, properties=field_map),
+    Composite(0x13, "flow", Flow, next_incoming_id=uint, incoming_window=uint, next_outgoing_id=uint,
+              outgoing_window=uint, handle=uint, delivery_count=uint, link_credit=uint, available=uint,
+              drain=boolean, echo=boolean, properties=field_map),
+    Composite(0x14, "transfer", Transfer, handle=uint, delivery_id=uint, delivery_tag=binary, message_format=uint,
+              settled=boolean, more=boolean, rcv_settle_mode=RECEIVER_SETTLE_MODE, state=DELIVERY_STATE,
+              resume=boolean, aborted=boolean, batchable=boolean),
+    Composite(0x15, "disposition", Disposition, role=ROLE, first=uint, last=uint, settled=boolean,
+              state=DELIVERY_STATE, batchable=boolean),
+    Composite(0x16, "detach", Detach, handle=uint, closed=boolean, error=ERROR),
+    Composite(0x17, "end", End, error=ERROR),
+    Composite(0x18, "close", Close, error=ERROR),
+)
+# fmt: on

@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import msgspec
 
+from headwater.encoding.amqp_composite import Composite
+from headwater.encoding.amqp_fields import capabilities
 from headwater.encoding.amqp_types import Symbol
 
-__all__ = ["Coordinator"]
+__all__ = ["COORDINATOR", "Coordinator"]
 
 
 class Coordinator(msgspec.Struct, frozen=True, gc=False):
     """The target of a link that controls transactions (4.5.1)."""
 
     capabilities: tuple[Symbol, ...] = ()
+
+
+COORDINATOR = Composite(0x30, "coordinator", Coordinator, capabilities=capabilities)

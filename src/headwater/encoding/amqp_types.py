@@ -28,6 +28,8 @@ from typing import Any
 import msgspec
 
 __all__ = [
+    "NESTING_DEPTH_MAX",
+    "ZERO_WIDTH_ITEMS_MAX",
     "Array",
     "Byte",
     "Char",
@@ -45,6 +47,11 @@ __all__ = [
     "Ulong",
     "Ushort",
 ]
+
+NESTING_DEPTH_MAX = 32
+"""Lists, maps, arrays and descriptions inside each other, in what a peer sends."""
+ZERO_WIDTH_ITEMS_MAX = 64
+"""In an array whose items take no bytes, so that a few bytes do not make many items."""
 
 
 class Ubyte(int):
