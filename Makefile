@@ -66,8 +66,8 @@ bench-streams: ready ## the stream door beside RabbitMQ; the load generator is i
 fuzz: ready ## feed the parsers for FUZZ_SECONDS (60)
 	@$(PY) -m fuzz $(ARGS)
 
-soak: ready ## simulate crashes for SOAK_SECONDS (300)
-	@$(PY) -m tests.simulation.soak $(ARGS)
+soak: ready ## simulated crashes and a killed server, for SOAK_SECONDS (300)
+	@$(PY) -m tests.soak $(ARGS)
 
 conformance: ready ## write the tables of docs/conformance.md from the tests' markers
 	@$(PY) -m tests.conformance.clauses

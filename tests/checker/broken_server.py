@@ -1,0 +1,99 @@
+"""`headwater`, broken on purpose: `python -m tests.checker.broken_server KIND serve …`; the checker must see it."""
+
+from __future__ import annotations
+
+import itertools
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+from unittest import mock
+
+from headwater.cli.main import main
+from headwater.encoding.chunk import encode_snapshot, seal_chunk
+from headwater.engine.single_active import GroupId, SingleActive, Update
+from headwater.errors import StorageError
+from headwater.log import chunk_writer
+from headwater.log.partition import Partition
+from headwater.log.tracking import Tracking
+from headwater.server.streams.consuming import Subscription
+from headwater.server.streams.session import Session
+
+__all__ = ["BROKEN"]
+
+SKIPPED_EVERY = 50
+
+
+def confirm_at_once() -> None:
+    """Messages are confirmed when they were taken, before any disk."""
+
+    def when_taken(_self: Partition, call: Callable[[StorageError | None], None]) -> None:
+        call(None)
+
+    mock.patch.object(Partition, "when_settled", when_taken).start()
+
+
+def forget_sequences() -> None:
+    """What publishers have sent is forgotten with each restart."""
+    committed = Tracking.committed
+
+    def committed_by_known(
+        self: Tracking, publishers: Mapping[bytes, int], offsets: Mapping[bytes, int], now_ms: int
+    ) -> None:
+        # In a life of its own a publisher is known before its first commit; at recovery nobody is.
+        known = {name: sequence for name, sequence in publishers.items() if name in self._publishers}
+        committed(self, known, offsets, now_ms)
+
+    mock.patch.object(Tracking, "committed", committed_by_known).start()
+
+
+def all_active() -> None:
+    """Everybody who joins a group may read."""
+    join = SingleActive.join
+
+    def join_as_active(
+        self: SingleActive[object], group_id: GroupId, member: object, partition_index: int | None = None
+    ) -> list[Update[object]]:
+        join(self, group_id, member, partition_index)
+        return [Update(member, True)]
+
+    mock.patch.object(SingleActive, "join", join_as_active).start()
+
+
+def skip_chunks() -> None:
+    """Now and then a chunk is not delivered, though the client has the room for it."""
+    deliver, numbers = Session.deliver, itertools.count(1)
+
+    def deliver_with_gaps(self: Session, subscription: Subscription, chunk: memoryview) -> None:
+        is_last = subscription.offset == subscription.partition.committed_offset
+        if is_last or next(numbers) % SKIPPED_EVERY:
+            deliver(self, subscription, chunk)
+        else:
+            subscription.credit += 1
+
+    mock.patch.object(Session, "deliver", deliver_with_gaps).start()
+
+
+def lose_stored_offsets() -> None:
+    """Stored offsets are told while the server lives, and stand in no chunk."""
+
+    def seal_without_offsets(*arguments: Any, **named: Any) -> int:
+        return seal_chunk(*arguments, **{**named, "offsets": {}})
+
+    def snapshot_without_offsets(publishers: Mapping[bytes, tuple[int, int]], _offsets: object) -> bytes:
+        return encode_snapshot(publishers, {})
+
+    mock.patch.object(chunk_writer, "seal_chunk", seal_without_offsets).start()
+    mock.patch.object(chunk_writer, "encode_snapshot", snapshot_without_offsets).start()
+
+
+BROKEN: dict[str, Callable[[], None]] = {
+    "confirm_at_once": confirm_at_once,
+    "forget_sequences": forget_sequences,
+    "all_active": all_active,
+    "skip_chunks": skip_chunks,
+    "lose_stored_offsets": lose_stored_offsets,
+}
+
+if __name__ == "__main__":
+    BROKEN[sys.argv.pop(1)]()
+    main()

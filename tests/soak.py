@@ -1,0 +1,55 @@
+"""Both searches for faults side by side until time is up, each with fresh seeds: `python -m tests.soak --seconds 3600`.
+
+The simulation crashes the log at every operation on files it makes; the checker kills a real server under real clients.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from tests.checker.run import SECONDS, run_seed
+
+SIMULATION = (sys.executable, "-m", "tests.simulation.soak")
+SIMULATION_ENDS_S = 120.0
+
+
+def main() -> int:
+    """Zero if no seed of either failed; else the seed and the command that repeats it are told."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=float(os.environ.get("SOAK_SECONDS", "300")))
+    seconds = parser.parse_args().seconds
+    with subprocess.Popen([*SIMULATION, "--seconds", str(seconds)]) as simulation:
+        try:
+            held = check_until(time.monotonic() + seconds, simulation)
+            return 0 if held and simulation.wait(SIMULATION_ENDS_S) == 0 else 1
+        finally:
+            simulation.terminate()
+
+
+def check_until(deadline: float, simulation: subprocess.Popen[bytes]) -> bool:
+    """Run one seed of the checker after the other; false at the first that fails."""
+    count = 0
+    while time.monotonic() < deadline and simulation.poll() in (None, 0):
+        folder = Path(tempfile.mkdtemp(prefix="headwater-checker-"))
+        report = run_seed(
+            folder, random.randrange(10**9), min(SECONDS, max(1.0, deadline - time.monotonic()))
+        )
+        print(f"checker: {report}", flush=True)
+        if report.violations:
+            return False
+        shutil.rmtree(folder)
+        count += 1
+    print(f"checker: {count} seeds hold")
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())
