@@ -188,3 +188,23 @@ def test_with_a_loop_a_turn_is_committed_together_and_confirms_come_by_themselve
     chunks, answers = asyncio.run(turn())
     assert chunks == 1
     assert answers == [None] * 9
+
+
+def test_with_a_loop_partitions_that_waited_for_the_journal_are_committed_without_another_append(
+    tmp_path: Path,
+) -> None:
+    async def two_rounds() -> list[Answers]:
+        loop = asyncio.get_running_loop()
+        store = Store.open(tmp_path, StoreSettings(direct_files_max=1), loop=loop)
+        partitions = [store.create_log(f"log{number}").partitions[0] for number in range(4)]
+        last: asyncio.Future[None] = loop.create_future()
+        answers = [append(partition, b"x") for partition in partitions[:2]]
+        store.dispatch()
+        answers += [append(partition, b"x") for partition in partitions[2:]]
+        partitions[3].when_settled(lambda _error: last.set_result(None))
+        store.dispatch()
+        await asyncio.wait_for(last, 30)
+        store.close()
+        return answers
+
+    assert asyncio.run(two_rounds()) == [[None]] * 4

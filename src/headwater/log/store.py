@@ -257,6 +257,8 @@ class Store:
         try:
             return self._scheduler.collect()
         finally:
+            if self._scheduler.is_dirty:
+                self._dispatch_soon()  # what waited for the journal, and is not marked again
             if self._waiting_for_room and self.uncommitted_bytes < self.settings.uncommitted_bytes_max:
                 waiting, self._waiting_for_room = self._waiting_for_room, []
                 for call in waiting:
@@ -278,9 +280,7 @@ class Store:
     def mark_dirty(self, partition: Partition) -> None:
         """Commit a partition at the end of this turn of the loop."""
         self._scheduler.mark_dirty(partition)
-        if self._loop is not None and not self._dispatch_due:
-            self._dispatch_due = True
-            self._loop.call_soon(self.dispatch)
+        self._dispatch_soon()
 
     def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
         """Count a chunk that went into a tail; the oldest chunks of all tails go when there are too many."""
@@ -306,6 +306,11 @@ class Store:
         self._forget(removed)
         paths = [segment.path for segment in removed]
         self._scheduler.submit_background(Removal(self.files, partition.folder, paths, on_done))
+
+    def _dispatch_soon(self) -> None:
+        if self._loop is not None and not self._dispatch_due:
+            self._dispatch_due = True
+            self._loop.call_soon(self.dispatch)
 
     # Opening
 
