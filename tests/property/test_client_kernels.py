@@ -16,7 +16,7 @@ from headwater.cli import _kernel as bench_kernel
 from headwater.cli.histogram import upper_us
 from headwater.client import _kernel as client_kernel
 from headwater.encoding._kernel import UNNAMED, gather_published
-from headwater.encoding.data_section import data_section
+from headwater.encoding.amqp_message import data_section
 from headwater.errors import HeadwaterError, MalformedFrame
 from tests.kernel_forms import both_forms
 

@@ -30,14 +30,9 @@ from headwater.amqp.performatives import (
 )
 from headwater.encoding.amqp_types import Described, Symbol, Ulong
 from headwater.errors import InvalidField, InvalidValue, MalformedValue
+from tests.amqp_material import laid_out
 
 S = Symbol
-
-
-def laid_out(code: int, *fields: str) -> str:
-    """A described list of these fields, in hex."""
-    items = "".join(fields).replace(" ", "")
-    return f"0053{code:02x}c0{len(items) // 2 + 1:02x}{len(fields):02x}{items}"
 
 
 NOT_FOUND = laid_out(0x1D, "a30e" + b"amqp:not-found".hex(), "40", "40")

@@ -16,8 +16,8 @@ from headwater.client.errors import (
     StreamGone,
 )
 from headwater.client.stream_publisher import StreamPublisher
+from headwater.encoding.amqp_message import data_section
 from headwater.encoding.compression import Compression
-from headwater.encoding.data_section import data_section
 from headwater.streams import commands as c
 from headwater.streams.commands import Command, ResponseCode
 from headwater.streams.errors import InvalidCommand

@@ -13,8 +13,8 @@ from headwater.cli.histogram import Histogram
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_consumer import FIRST
 from headwater.client.stream_publisher import StreamPublisher
+from headwater.encoding.amqp_message import data_section
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ReadableBuffer
-from headwater.encoding.data_section import data_section
 from headwater.errors import HeadwaterError, MalformedFrame
 from headwater.streams import commands as c
 from headwater.streams.commands import OffsetSpecification

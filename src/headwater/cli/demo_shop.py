@@ -13,7 +13,7 @@ from headwater.client.address import Address
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_consumer import LAST, StreamConsumer, at_offset
 from headwater.client.stream_publisher import StreamPublisher
-from headwater.encoding.data_section import body_of, data_section
+from headwater.encoding.amqp_message import body_of, data_section
 from headwater.errors import PeerError
 
 __all__ = [

@@ -14,8 +14,8 @@ from headwater.client.errors import RequestRefused
 from headwater.client.stream_connection import StreamConnection
 from headwater.client.stream_publisher import StreamPublisher
 from headwater.client.super_stream import PartitionedPublisher, partition_names, streams_of
+from headwater.encoding.amqp_message import data_section
 from headwater.encoding.compression import Compression
-from headwater.encoding.data_section import data_section
 from headwater.errors import HeadwaterError
 from headwater.streams.commands import ResponseCode
 

@@ -19,7 +19,7 @@ from headwater.client.errors import RequestRefused
 from headwater.client.stream_connection import IDS_MAX, StreamConnection
 from headwater.client.stream_consumer import FIRST, LAST, NEXT, StreamConsumer, at_offset, at_timestamp
 from headwater.client.super_stream import streams_of
-from headwater.encoding.data_section import body_of
+from headwater.encoding.amqp_message import body_of
 from headwater.streams.commands import OffsetSpecification, OffsetType
 
 __all__ = ["IDLE_S", "Wanted", "place", "show"]

@@ -28,6 +28,7 @@ __all__ = [
     "boolean",
     "capabilities",
     "field_map",
+    "list_of_anything",
     "message_id",
     "string",
     "symbol",
@@ -248,6 +249,7 @@ timestamp = _Scalar("timestamp", Timestamp)
 binary = _Scalar("binary", bytes)
 string = _Scalar("string", str)
 symbol = _Scalar("symbol", Symbol)
+list_of_anything = _Scalar("list", list)
 anything = _Anything()
 symbols = _Symbols()
 capabilities = _Capabilities()
