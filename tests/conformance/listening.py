@@ -118,6 +118,14 @@ class ListeningDoor:
         assert found is not None
         return found
 
+    def unread_bytes_max(self) -> int:
+        """The most that waits in the door for one socket."""
+
+        def look() -> int:
+            return max(each._transport.get_write_buffer_size() for each in self.door.connections)
+
+        return self.call(look)
+
     def add_user(self, name: str, permissions: Mapping[str, Permission] | None = None) -> None:
         """Make a user with `PASSWORD`."""
         self.run(self.catalogue.add_user(name, PASSWORD, permissions=permissions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import ssl
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
+import pytest
 
 from headwater.streams import commands as c
 from headwater.streams.codec import decode_response, encode
@@ -21,6 +23,7 @@ __all__ = ["FIRST", "OK", "Chunk", "Wire", "opened", "plain", "publish_frame", "
 
 STEP_TIMEOUT_S = 10.0
 FRAME_MAX = 1 << 20
+SEND_BYTES = 1 << 16
 OK = ResponseCode.OK
 FIRST = OffsetSpecification(OffsetType.FIRST)
 
@@ -107,6 +110,23 @@ class Wire:
         command = self.next()
         assert isinstance(command, kind), f"{command} came instead of a {kind.__name__}"
         return command
+
+    def send_some(self, data: bytes, within_s: float = 0.2) -> int:
+        """Send as much as the server takes until it takes nothing for this time; gives how many bytes that is."""
+        sent = 0
+        self._socket.settimeout(within_s)
+        with contextlib.suppress(TimeoutError):
+            while sent < len(data):
+                sent += self._socket.send(data[sent : sent + SEND_BYTES])
+        self._socket.settimeout(STEP_TIMEOUT_S)
+        return sent
+
+    def assert_silent(self) -> None:
+        """Nothing has come so far."""
+        self._socket.settimeout(0)
+        with pytest.raises(BlockingIOError):
+            self._socket.recv(1, socket.MSG_PEEK)
+        self._socket.settimeout(STEP_TIMEOUT_S)
 
     def until(self, kind: type[CommandT]) -> CommandT:
         """The next command of this kind, whatever comes before it."""

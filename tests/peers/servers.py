@@ -56,6 +56,12 @@ class Server:
             self.end()
             raise AssertionError(f"the server did not start: {self.lines}")
 
+    @property
+    def pid(self) -> int:
+        """Of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> int:
         """End it with SIGTERM; gives its exit code."""
         return self._end_by(signal.SIGTERM)

@@ -2,36 +2,19 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from headwater.errors import StorageError
-from headwater.log.files import Buffer, Files
 from headwater.log.partition import Partition
 from headwater.log.store import Store
+from tests.delayed_files import DelayedFiles
 from tests.simulation.payloads import Message, make_entry, publish_body
 from tests.simulation.rig import read_entries
 
 REFERENCE = b"publisher"
-
-
-class DelayedFiles(Files):
-    """A disk whose writes to segments end when they are let go."""
-
-    def __init__(self) -> None:
-        self.go_on = threading.Event()
-        self.entered = threading.Event()
-        self.go_on.set()
-
-    def write_and_sync(self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool) -> int:
-        code = super().write_and_sync(fd, position, buffers, sync=sync)
-        if sync:
-            self.entered.set()
-            assert self.go_on.wait(30)
-        return code
 
 
 @pytest.fixture
@@ -52,17 +35,12 @@ def publish(partition: Partition, ids: list[int], on_done: Callable[[StorageErro
     partition.append_published(body, 0, len(body), len(ids), REFERENCE, bytearray(8 * len(ids)), 0, on_done)
 
 
-def hold_back(files: DelayedFiles) -> None:
-    files.go_on.clear()
-    files.entered.clear()
-
-
 def test_duplicates_of_what_is_being_synced_are_confirmed_no_earlier_than_their_originals(
     store: Store, files: DelayedFiles
 ) -> None:
     partition = store.create_log("delayed").partitions[0]
     confirmed: list[str] = []
-    hold_back(files)
+    files.hold_back()
     publish(partition, [1, 2, 3], lambda error: confirmed.append(f"original {error}"))
     store.dispatch()
     assert files.entered.wait(30)
@@ -86,7 +64,7 @@ def test_duplicates_of_what_is_being_synced_are_confirmed_no_earlier_than_their_
 def test_a_duplicate_of_what_was_gathered_waits_for_the_commit_too(store: Store, files: DelayedFiles) -> None:
     partition = store.create_log("delayed").partitions[0]
     confirmed: list[str] = []
-    hold_back(files)
+    files.hold_back()
     publish(partition, [1], lambda _: confirmed.append("original"))
     publish(partition, [1], lambda _: confirmed.append("duplicate"))
     store.dispatch()
@@ -114,7 +92,7 @@ def test_readers_see_nothing_of_what_is_being_synced(store: Store, files: Delaye
     partition = store.create_log("delayed").partitions[0]
     publish(partition, [1], lambda _: None)
     store.flush()
-    hold_back(files)
+    files.hold_back()
     publish(partition, [2], lambda _: None)
     store.dispatch()
     assert files.entered.wait(30)

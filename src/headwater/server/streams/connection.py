@@ -176,6 +176,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
     def _work_on(self, work: _Work) -> None:
         """Deal with all that is in a buffer, or hold what has to wait."""
         turn_ends = time.monotonic() + self._door.limits.turn_s_max
+        if not work.events and self._machine.has_more:
+            work = self._parsed(
+                work.buffer, work.rest, work.end
+            )  # or a turn that is short would end before it began
         while self._act(work, turn_ends):
             if not self._machine.has_more:
                 self._keep(work.buffer, work.rest, work.end)
