@@ -85,6 +85,17 @@ def test_making_refuses_a_file_that_exists_and_opening_one_that_does_not(
     assert (tmp_path / "file").stat().st_mode & 0o007 == 0
 
 
+def test_a_file_system_that_cannot_tell_whether_a_read_would_wait_is_read_all_the_same(files: Files) -> None:
+    fd = os.memfd_create("in memory")
+    try:
+        files.write(fd, 0, b"0123456789")
+        buffer = bytearray(4)
+        assert files.read_into(fd, memoryview(buffer), 3, wait=False) == 4
+        assert buffer == b"3456"
+    finally:
+        files.close(fd)
+
+
 def test_a_file_opened_for_reading_cannot_be_written(files: Files, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     fd = files.open(tmp_path / "file")

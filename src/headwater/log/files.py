@@ -98,7 +98,13 @@ class Files:
 
     def read_into(self, fd: int, buffer: memoryview, position: int, *, wait: bool = True) -> int:
         """Fill a buffer from `position`; with `wait=False` a cold page raises `BlockingIOError`."""
-        return os.preadv(fd, [buffer], position, 0 if wait else os.RWF_NOWAIT)
+        if not wait:
+            try:
+                return os.preadv(fd, [buffer], position, os.RWF_NOWAIT)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:
+                    raise  # else the file system cannot tell, as those in memory or of a network
+        return os.preadv(fd, [buffer], position)
 
     def write(self, fd: int, position: int, data: Buffer) -> None:
         """Write all of `data`; nothing is synced."""
