@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from array import array
 from collections.abc import Callable
 
 from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published
+from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ENTRIES_MAX
 from headwater.errors import EntryTooLarge, InvalidEntries, StorageError
 from headwater.log.files import Buffer
@@ -190,6 +192,38 @@ class Intake:
                 return position, taken
             self._make_room(gathering, end - start, _entry_span(body, start, end, filtered)[1])
 
+    def add_some_spans(self, buffer: Buffer, spans: array[int], first: int, count: int) -> int:
+        """Take as many of the records that spans of a buffer tell of as go into one gathering; gives their number.
+
+        That is one at least, unless `count` is none. A record that is too large raises `EntryTooLarge` if it is the
+        first.
+        """
+        entry_bytes_max = self._settings.entry_bytes_max
+        self._keep_apart(is_filtered=False)
+        while True:
+            gathering = self._open or self._start(_gathered_bytes(spans, first, count))
+            taken, behind = gather_spans(
+                buffer,
+                spans,
+                first,
+                count,
+                entry_bytes_max,
+                gathering.buffer,
+                gathering.end,
+                len(gathering.buffer),
+                ENTRIES_MAX - gathering.entries,
+            )
+            if taken:
+                gathering.note_filter_values(None)
+                self._took(gathering, behind - gathering.end, taken, taken)
+                gathering.end = behind
+            if taken or not count:
+                return taken
+            size = _gathered_bytes(spans, first, 1)
+            if size > entry_bytes_max:
+                raise EntryTooLarge(size, entry_bytes_max)
+            self._make_room(gathering, _gathered_bytes(spans, first, count), size)
+
     def wait(self, on_done: OnDone) -> bool:
         """Call back when all that was taken so far is durable; False if nothing is here to wait for."""
         gathering = self._open if self._open is not None and self._open.entries else None
@@ -280,6 +314,13 @@ def _last_sequence(publisher: Publisher | None) -> int:
     if publisher is None:
         return UNNAMED
     return publisher.sequence if publisher.sequence >= 0 else NOTHING_PUBLISHED
+
+
+def _gathered_bytes(spans: array[int], first: int, count: int) -> int:
+    """What the entries of so many records take."""
+    start, end = SPAN_FIELDS * first, SPAN_FIELDS * (first + count)
+    starts, ends = sum(spans[start:end:2]), sum(spans[start + 1 : end : 2])
+    return 4 * count + ends - starts
 
 
 def _entry_span(body: Buffer, position: int, end: int, filtered: bool) -> tuple[int, int]:

@@ -1,0 +1,56 @@
+"""AMQP 1.0 section 3.2.2 and Event Stream Extensions, sections 4.6.4 and 5.1: what is said of an event on its way out.
+
+The section is a map with symbols as keys, in this order:
+
+    event-streams-source-partition     symbol         the same for all events of a link on one partition
+    event-streams-timestamp            timestamp      the same for all events of a chunk
+    event-streams-offset               symbol         16 hexadecimal digits; the section ends with them
+
+`_span_kernel.write_transfers` counts the digits up from event to event, so that one section does for a run of them.
+"""
+
+from __future__ import annotations
+
+from headwater.encoding._amqp_kernel import skim_message
+from headwater.encoding.amqp_message import data_section
+
+__all__ = ["annotations_before_offset", "message_to_send", "offset_digits"]
+
+
+def annotations_before_offset(timestamp_ms: int, source_partition: str | None) -> bytes:
+    """The section without the digits of the offset, which are to follow; without a partition if that is None."""
+    pairs = b"" if source_partition is None else _SOURCE_PARTITION + _symbol(source_partition.encode("ascii"))
+    pairs += _TIMESTAMP + b"\x83" + timestamp_ms.to_bytes(8, "big", signed=True) + _OFFSET
+    size = len(pairs) + _DIGITS
+    pair_items = 4 if source_partition is None else 6
+    if size < 255:
+        return b"\x00\x53\x71\xc1" + bytes((size + 1, pair_items)) + pairs
+    return b"\x00\x53\x71\xd1" + (size + 4).to_bytes(4, "big") + pair_items.to_bytes(4, "big") + pairs
+
+
+def offset_digits(offset: int) -> bytes:
+    """An offset as consumers see it: the order of the digits is that of the log."""
+    return b"%016x" % offset
+
+
+def message_to_send(record: bytes, annotations: bytes) -> bytes:
+    """The payload of a delivery, as `write_transfers` writes it too: a stored record with delivery annotations.
+
+    What is no AMQP message goes out as the data of one. Annotations that the record brings give way to these.
+    """
+    is_message, head_end, rest_start = skim_message(record, 0, len(record))
+    if not is_message:
+        return annotations + data_section(record)
+    return record[:head_end] + annotations + record[rest_start:]
+
+
+def _symbol(value: bytes) -> bytes:
+    if len(value) < 256:
+        return b"\xa3" + len(value).to_bytes(1, "big") + value
+    return b"\xb3" + len(value).to_bytes(4, "big") + value
+
+
+_DIGITS = 16
+_SOURCE_PARTITION = _symbol(b"event-streams-source-partition")
+_TIMESTAMP = _symbol(b"event-streams-timestamp")
+_OFFSET = _symbol(b"event-streams-offset") + b"\xa3\x10"
