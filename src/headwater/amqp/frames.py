@@ -138,7 +138,7 @@ def frame_bytes_missing(buffer: ReadableBuffer, position: int, end: int) -> int:
     return int(size) - available
 
 
-def encode_frame(channel: int, performative: Performative, payload: bytes = b"") -> bytes:
+def encode_frame(channel: int, performative: Performative, payload: ReadableBuffer = b"") -> bytes:
     """A frame; raises InvalidValue if a field has no form, or the frame is too large for its size."""
     return _frame(FrameType.AMQP, channel, encode_performative(performative), payload)
 
@@ -148,8 +148,8 @@ def encode_sasl_frame(body: SaslBody) -> bytes:
     return _frame(FrameType.SASL, 0, encode_sasl(body), b"")
 
 
-def _frame(kind: FrameType, channel: int, body: bytes, payload: bytes) -> bytes:
+def _frame(kind: FrameType, channel: int, body: bytes, payload: ReadableBuffer) -> bytes:
     size = FRAME_HEADER_BYTES + len(body) + len(payload)
     if size > _FRAME_BYTES_MAX:
         raise InvalidValue(f"a frame of {size} bytes is above {_FRAME_BYTES_MAX}")
-    return FRAME_HEADER.pack(size, 2, kind, channel) + body + payload
+    return b"".join((FRAME_HEADER.pack(size, 2, kind, channel), body, payload))

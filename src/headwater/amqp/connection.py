@@ -1,0 +1,421 @@
+"""AMQP 1.0 part 2, section 2.4: connections. Takes bytes, gives events; what is to be sent gathers until asked for.
+
+bytes ──> frame ──> connection ──> session ──> link ──> event
+"""
+
+from __future__ import annotations
+
+import enum
+from array import array
+
+import msgspec
+
+from headwater.amqp.definitions import FRAME_SIZE_BYTES_MIN_MAX, Condition, ErrorValue
+from headwater.amqp.errors import FramingError, UnknownProtocol
+from headwater.amqp.events import Closed, Event, Opened, SessionBegun, SessionEnded
+from headwater.amqp.faults import ConnectionFault, EndpointGone, SessionFault
+from headwater.amqp.frames import (
+    EMPTY_FRAME,
+    PROTOCOL_HEADER_BYTES,
+    Frame,
+    FrameType,
+    ProtocolId,
+    encode_frame,
+    protocol_header,
+    read_frame,
+    read_protocol_header,
+)
+from headwater.amqp.performatives import Begin, Close, Open, Performative, decode_performative
+from headwater.amqp.session import Session
+from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.encoding.amqp_types import Symbol
+from headwater.encoding.chunk import ReadableBuffer
+from headwater.errors import PeerError
+
+__all__ = ["Connection", "Limits", "PartialBudget", "State"]
+
+
+class State(enum.Enum):
+    """Section 2.4.6: how far opening and closing have come."""
+
+    START = "start"
+    HEADER_RECEIVED = "header received"
+    HEADER_SENT = "header sent"
+    HEADERS_EXCHANGED = "headers exchanged"
+    OPEN_PIPE = "open pipelined"
+    OPEN_RECEIVED = "open received"
+    OPEN_SENT = "open sent"
+    OPENED = "opened"
+    CLOSE_RECEIVED = "close received"
+    CLOSE_SENT = "close sent"
+    END = "end"
+
+
+class _Step(enum.Enum):
+    RECEIVE_HEADER = enum.auto()
+    SEND_HEADER = enum.auto()
+    RECEIVE_OPEN = enum.auto()
+    SEND_OPEN = enum.auto()
+    RECEIVE_CLOSE = enum.auto()
+    SEND_CLOSE = enum.auto()
+
+
+# Section 2.4.7. Nothing is closed before both headers and our open are out, so no state is needed for that.
+_STATES: dict[tuple[State, _Step], State] = {
+    (State.START, _Step.RECEIVE_HEADER): State.HEADER_RECEIVED,
+    (State.START, _Step.SEND_HEADER): State.HEADER_SENT,
+    (State.HEADER_RECEIVED, _Step.SEND_HEADER): State.HEADERS_EXCHANGED,
+    (State.HEADER_SENT, _Step.RECEIVE_HEADER): State.HEADERS_EXCHANGED,
+    (State.HEADER_SENT, _Step.SEND_OPEN): State.OPEN_PIPE,
+    (State.HEADERS_EXCHANGED, _Step.RECEIVE_OPEN): State.OPEN_RECEIVED,
+    (State.HEADERS_EXCHANGED, _Step.SEND_OPEN): State.OPEN_SENT,
+    (State.OPEN_PIPE, _Step.RECEIVE_HEADER): State.OPEN_SENT,
+    (State.OPEN_RECEIVED, _Step.SEND_OPEN): State.OPENED,
+    (State.OPEN_SENT, _Step.RECEIVE_OPEN): State.OPENED,
+    (State.OPEN_SENT, _Step.SEND_CLOSE): State.CLOSE_SENT,
+    (State.OPENED, _Step.RECEIVE_CLOSE): State.CLOSE_RECEIVED,
+    (State.OPENED, _Step.SEND_CLOSE): State.CLOSE_SENT,
+    (State.CLOSE_RECEIVED, _Step.SEND_CLOSE): State.END,
+    (State.CLOSE_SENT, _Step.RECEIVE_OPEN): State.CLOSE_SENT,
+    (State.CLOSE_SENT, _Step.RECEIVE_CLOSE): State.END,
+}
+
+
+class PartialBudget:
+    """What deliveries of several frames may hold before they are whole, for all connections that share it."""
+
+    __slots__ = ("bytes_left",)
+
+    def __init__(self, bytes_max: int = 64 << 20) -> None:
+        self.bytes_left = bytes_max
+
+    def take(self, byte_count: int) -> bool:
+        """Whether there is so much left; then it is taken."""
+        if byte_count > self.bytes_left:
+            return False
+        self.bytes_left -= byte_count
+        return True
+
+    def give_back(self, byte_count: int) -> None:
+        """What was held is let go."""
+        self.bytes_left += byte_count
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """What this end of a connection takes."""
+
+    frame_size_bytes_max: int = 1 << 20
+    opening_frame_bytes_max: int = 16 * 1024
+    """Before both sides have opened."""
+    channel_max: int = 255
+    handle_max: int = 1023
+    incoming_window: int = 8192
+    """Transfer frames that may be on their way to us in one session."""
+    idle_time_out_ms: int | None = None
+    """What the peer is told: it should let us hear of it within this time."""
+    run_count_max: int = 1024
+    """Messages that one event tells of."""
+    message_size_bytes_max: int = 0
+    """What every receiver of ours announces as its max-message-size; 0 is none."""
+
+
+class Connection:
+    """One end of a connection, be it a client's or a server's."""
+
+    def __init__(
+        self,
+        container_id: str,
+        limits: Limits | None = None,
+        *,
+        budget: PartialBudget | None = None,
+        spans: array[int] | None = None,
+    ) -> None:
+        """`spans` is room for the places of messages, which connections of one thread may share."""
+        self.container_id = container_id
+        self.limits = limits or Limits()
+        self.budget = budget or PartialBudget()
+        self.spans = spans or array("q", bytes(8 * SPAN_FIELDS * self.limits.run_count_max))
+        self.state = State.START
+        self.remote: Open | None = None
+        """What the peer opened with."""
+        self.sessions: dict[int, Session] = {}
+        """By our channel."""
+        self._by_remote_channel: dict[int, Session] = {}
+        self._out = bytearray()
+        self._unflushed: dict[Session, None] = {}
+
+    # What the peer sent
+
+    def next_event(self, buffer: ReadableBuffer, position: int, end: int) -> tuple[Event | None, int]:
+        """The next event of the bytes from a position on, and where what was not looked at yet begins.
+
+        Without an event more bytes are needed, behind those that are left. Never raises, whatever the bytes.
+        """
+        while self.state is not State.END:
+            try:
+                if not self._has_header:
+                    if not self._receive_header(buffer, position, end):
+                        return None, position
+                    event = None
+                    position += PROTOCOL_HEADER_BYTES
+                else:
+                    frame = read_frame(buffer, position, end, self.frame_size_bytes_max)
+                    if frame is None:
+                        return None, position
+                    event, position = self._receive_frame(frame, buffer, position, end)
+            except PeerError as error:
+                return self._broken(error), end
+            if event is not None:
+                return event, position
+        return None, end
+
+    @property
+    def frame_size_bytes_max(self) -> int:
+        """The largest frame that is taken now."""
+        if self.remote is None:
+            return self.limits.opening_frame_bytes_max
+        return self.limits.frame_size_bytes_max
+
+    @property
+    def remote_frame_size_bytes_max(self) -> int:
+        """The largest frame that the peer takes; section 2.4.1 for what holds before it has said so."""
+        return FRAME_SIZE_BYTES_MIN_MAX if self.remote is None else self.remote.max_frame_size
+
+    @property
+    def is_open(self) -> bool:
+        """Whether sessions can be begun and used."""
+        return self.state is State.OPENED or self.state in (State.OPEN_PIPE, State.OPEN_SENT)
+
+    # What is to be sent
+
+    def data_to_send(self) -> bytearray:
+        """What goes out, once; whoever takes it owns it."""
+        for session in self._unflushed:
+            session.flush()
+        self._unflushed.clear()
+        out, self._out = self._out, bytearray()
+        return out
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes that wait to be taken."""
+        return len(self._out)
+
+    def send_header(self) -> None:
+        """Say that AMQP is spoken; a client begins with this, a server's goes out by itself."""
+        self._step(_Step.SEND_HEADER)
+        self._out += protocol_header(ProtocolId.AMQP)
+
+    def open(
+        self,
+        *,
+        hostname: str | None = None,
+        offered_capabilities: tuple[Symbol, ...] = (),
+        desired_capabilities: tuple[Symbol, ...] = (),
+        properties: dict[Symbol, object] | None = None,
+    ) -> None:
+        """Open our end."""
+        self._step(_Step.SEND_OPEN)
+        limits = self.limits
+        self.write(
+            0,
+            Open(
+                self.container_id,
+                hostname=hostname,
+                max_frame_size=limits.frame_size_bytes_max,
+                channel_max=limits.channel_max,
+                idle_time_out=limits.idle_time_out_ms,
+                offered_capabilities=offered_capabilities,
+                desired_capabilities=desired_capabilities,
+                properties=properties,
+            ),
+        )
+
+    def close(self, error: ErrorValue | None = None) -> None:
+        """Close our end, or answer the peer's close; once is enough, and what was not opened is opened first."""
+        if self.state in (State.CLOSE_SENT, State.END):
+            return
+        if self.state is State.HEADER_RECEIVED:
+            self.send_header()
+        if self.state in (State.HEADERS_EXCHANGED, State.OPEN_RECEIVED):
+            self.open()
+        if self.state in (State.OPENED, State.OPEN_SENT, State.CLOSE_RECEIVED):
+            for session in self.sessions.values():
+                session.flush()
+            self.write(0, Close(error=error))
+            self._step(_Step.SEND_CLOSE)
+        else:
+            self.state = State.END
+        self._drop_sessions()
+
+    def begin(self) -> Session:
+        """Begin a session."""
+        if not self.is_open:
+            raise EndpointGone("the connection")
+        session = Session(self, self._free_channel())
+        self.sessions[session.channel] = session
+        session.begin()
+        return session
+
+    def heartbeat(self) -> None:
+        """Let the peer hear of us: a frame without a body."""
+        self._out += EMPTY_FRAME
+
+    def write(self, channel: int, performative: Performative, payload: ReadableBuffer = b"") -> None:
+        """Queue one frame."""
+        self._out += encode_frame(channel, performative, payload)
+
+    @property
+    def out(self) -> bytearray:
+        """For kernels that write frames themselves: they go behind what is there."""
+        return self._out
+
+    def has_unflushed(self, session: Session) -> None:
+        """A session gathers something that is to be written before the next bytes go out."""
+        self._unflushed[session] = None
+
+    # Sessions
+
+    def session_ended(self, session: Session) -> None:
+        """Both ends of a session have ended, so its channels are free."""
+        self.sessions.pop(session.channel, None)
+        if session.remote_channel is not None:
+            self._by_remote_channel.pop(session.remote_channel, None)
+
+    def _free_channel(self) -> int:
+        highest = self.limits.channel_max if self.remote is None else self.remote.channel_max
+        for channel in range(highest + 1):
+            if channel not in self.sessions:
+                return channel
+        raise ConnectionFault(Condition.RESOURCE_LIMIT_EXCEEDED, "the peer leaves us no channel")
+
+    def drop(self) -> None:
+        """The socket is gone, and the connection with it."""
+        self.state = State.END
+        self._drop_sessions()
+
+    def _drop_sessions(self) -> None:
+        for session in self.sessions.values():
+            session.drop()
+        self.sessions.clear()
+        self._by_remote_channel.clear()
+
+    # Steps
+
+    def _step(self, step: _Step) -> None:
+        following = _STATES.get((self.state, step))
+        if following is None:
+            if step in (_Step.SEND_HEADER, _Step.SEND_OPEN, _Step.SEND_CLOSE):
+                raise EndpointGone("the connection")
+            said = step.name.removeprefix("RECEIVE_").lower()
+            raise ConnectionFault(
+                Condition.ILLEGAL_STATE, f"{said} cannot come in the state '{self.state.value}'"
+            )
+        self.state = following
+
+    @property
+    def _has_header(self) -> bool:
+        return self.state not in (State.START, State.HEADER_SENT, State.OPEN_PIPE)
+
+    def _receive_header(self, buffer: ReadableBuffer, position: int, end: int) -> bool:
+        """Take the peer's header; False while it is not whole."""
+        protocol = read_protocol_header(buffer, position, end)
+        if protocol is None:
+            return False
+        if protocol is not ProtocolId.AMQP:
+            raise UnknownProtocol(protocol_header(protocol))
+        self._step(_Step.RECEIVE_HEADER)
+        if self.state is State.HEADER_RECEIVED:
+            self.send_header()
+        return True
+
+    def _receive_frame(
+        self, frame: Frame, buffer: ReadableBuffer, position: int, end: int
+    ) -> tuple[Event | None, int]:
+        behind = frame.end
+        if frame.type is not FrameType.AMQP:
+            raise FramingError("a frame of SASL came behind the header of AMQP")
+        if frame.position == behind:
+            return None, behind  # a heartbeat
+        session = self._by_remote_channel.get(frame.channel)
+        if session is not None and self.state is State.OPENED:
+            event, after = session.receive_run(buffer, position, end)
+            if after != position:
+                return event, after
+        performative, payload = decode_performative(buffer, frame.position, behind)
+        if self.state is State.CLOSE_SENT and not isinstance(performative, Open | Close):
+            return None, behind
+        return self._receive(frame.channel, session, performative, buffer, payload, behind), behind
+
+    def _receive(
+        self,
+        channel: int,
+        session: Session | None,
+        performative: Performative,
+        buffer: ReadableBuffer,
+        payload: int,
+        end: int,
+    ) -> Event | None:
+        if isinstance(performative, Open):
+            return self._receive_open(performative)
+        if isinstance(performative, Close):
+            return self._receive_close(performative)
+        if self.state is not State.OPENED:
+            raise ConnectionFault(
+                Condition.ILLEGAL_STATE, f"a frame of a session came in the state '{self.state.value}'"
+            )
+        if isinstance(performative, Begin):
+            return self._receive_begin(channel, performative)
+        if session is None:
+            raise ConnectionFault(Condition.NOT_ALLOWED, f"no session was begun on channel {channel}")
+        try:
+            return session.receive(performative, buffer, payload, end)
+        except SessionFault as fault:
+            session.end(fault.value)
+            return SessionEnded(session, fault.value, is_answered=True)
+
+    def _receive_open(self, performative: Open) -> Event | None:
+        self._step(_Step.RECEIVE_OPEN)
+        if performative.max_frame_size < FRAME_SIZE_BYTES_MIN_MAX:
+            raise ConnectionFault(
+                Condition.INVALID_FIELD,
+                f"max-frame-size is {performative.max_frame_size}, below {FRAME_SIZE_BYTES_MIN_MAX}",
+            )
+        self.remote = performative
+        return None if self.state is State.CLOSE_SENT else Opened(performative)
+
+    def _receive_close(self, performative: Close) -> Event | None:
+        self._step(_Step.RECEIVE_CLOSE)
+        return Closed(performative.error, is_answered=self.state is State.END)
+
+    def _receive_begin(self, channel: int, performative: Begin) -> Event | None:
+        if channel > self.limits.channel_max:
+            raise ConnectionFault(
+                Condition.CONNECTION_FRAMING_ERROR, f"channel {channel} is above {self.limits.channel_max}"
+            )
+        if channel in self._by_remote_channel:
+            raise ConnectionFault(Condition.NOT_ALLOWED, f"channel {channel} has a session already")
+        if performative.remote_channel is None:
+            session = Session(self, self._free_channel())
+            self.sessions[session.channel] = session
+        else:
+            begun = self.sessions.get(performative.remote_channel)
+            if begun is None or begun.remote_channel is not None:
+                raise ConnectionFault(
+                    Condition.NOT_ALLOWED, f"no session of ours waits on {performative.remote_channel}"
+                )
+            session = begun
+        self._by_remote_channel[channel] = session
+        session.receive_begin(channel, performative)
+        return SessionBegun(session)
+
+    def _broken(self, error: PeerError) -> Event:
+        """The connection ends because of what the peer sent."""
+        if isinstance(error, UnknownProtocol):
+            # Section 2.2: the answer is our header, then the socket closes.
+            if self.state is State.START:
+                self.send_header()
+            self.state = State.END
+        value = ErrorValue(getattr(error, "condition", Condition.DECODE_ERROR), str(error))
+        self.close(value)
+        return Closed(value, is_answered=True)

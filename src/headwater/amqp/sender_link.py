@@ -1,0 +1,185 @@
+"""AMQP 1.0 part 2, section 2.6: links on which we send, as far as credit, windows and frame sizes allow."""
+
+from __future__ import annotations
+
+from array import array
+from typing import ClassVar
+
+import msgspec
+
+from headwater.amqp.definitions import Role, SenderSettleMode
+from headwater.amqp.link import Link, LinkState
+from headwater.amqp.messaging import DeliveryState
+from headwater.amqp.performatives import Flow, Transfer
+from headwater.amqp.ranges import IdRange, IdRanges
+from headwater.amqp.serial import unwrapped, wrapped
+from headwater.encoding._span_kernel import SPAN_FIELDS, write_transfers
+from headwater.encoding.chunk import ReadableBuffer
+
+__all__ = ["SenderLink"]
+
+TRANSFER_BYTES_MAX = 80
+"""What a frame of ours takes besides its payload: header, and a transfer with a tag of 32 bytes."""
+
+
+class SenderLink(Link):
+    """A link on which the peer receives."""
+
+    role: ClassVar[Role] = Role.SENDER
+
+    initial_delivery_count: ClassVar[int | None] = 0
+
+    def __init__(self, session: object, name: str) -> None:
+        super().__init__(session, name)  # type: ignore[arg-type]
+        self.unsettled = IdRanges()
+        """Sent, and not settled by both sides."""
+        self.available = 0
+        """What we could send, as far as the owner knows: the peer is told."""
+        self.is_draining = False
+        """Whether the peer waits for all that there is, and for the rest of its credit to be given up."""
+        self._rest: memoryview | None = None
+        """What was not sent yet of a message of several frames."""
+        self._rest_settled = False
+
+    # Credit
+
+    @property
+    def may_send(self) -> bool:
+        """Whether a delivery can begin now."""
+        return (
+            self.state is LinkState.ATTACHED
+            and self.credit > 0
+            and self._rest is None
+            and self.session.window_left > 0
+        )
+
+    def receive_flow(self, flow: Flow) -> None:
+        seen = 0 if flow.delivery_count is None else unwrapped(flow.delivery_count, self.delivery_count)
+        self.credit = max(seen + (flow.link_credit or 0) - self.delivery_count, 0)
+        self.is_draining = flow.drain
+
+    def described(self, flow: Flow) -> Flow:
+        return msgspec.structs.replace(
+            flow,
+            handle=self.handle,
+            delivery_count=wrapped(self.delivery_count),
+            link_credit=self.credit,
+            available=self.available,
+            drain=self.is_draining,
+        )
+
+    def drained(self) -> None:
+        """There is nothing more to send: give the rest of the credit up, if the peer asked for that."""
+        if self.is_draining and self._rest is None and self.state is LinkState.ATTACHED:
+            self.delivery_count += self.credit
+            self.credit = 0
+            self.session.write_flow(self)
+            self.is_draining = False
+
+    # Sending
+
+    @property
+    def sends_settled(self) -> bool:
+        """Whether deliveries are settled as they are sent, by what the peer asked for."""
+        return self.snd_settle_mode is SenderSettleMode.SETTLED
+
+    def send(
+        self,
+        payload: ReadableBuffer,
+        *,
+        delivery_tag: bytes | None = None,
+        message_format: int = 0,
+        is_settled: bool | None = None,
+    ) -> int:
+        """Begin a delivery, which `may_send` allows; gives its id. What no frame can take follows as windows open."""
+        assert self.may_send, "the owner asks before it sends"
+        id_ = self.session.next_delivery_id
+        settled = self.sends_settled if is_settled is None else is_settled
+        first = Transfer(
+            self.handle,
+            delivery_id=wrapped(id_),
+            delivery_tag=wrapped(id_).to_bytes(4, "big") if delivery_tag is None else delivery_tag,
+            message_format=message_format,
+            settled=settled,
+        )
+        self._began(1, settled=settled)
+        self.session.sent(self, 1, 0)
+        self._rest, self._rest_settled = memoryview(payload).toreadonly(), settled
+        self._send_frames(first)
+        return id_
+
+    def send_records(
+        self,
+        data: ReadableBuffer,
+        spans: array[int],
+        first: int,
+        count: int,
+        annotations: bytes,
+        bytes_max: int,
+    ) -> int:
+        """Send stored messages as far as credit, window and room allow, one frame each; gives how many.
+
+        `annotations` is the section of the first, whose offset counts up. A first one of several frames is not sent.
+        """
+        connection = self.session.connection
+        count = min(count, self.credit, self.session.window_left)
+        own_bytes = count * (TRANSFER_BYTES_MAX + len(annotations))
+        sent_bytes = spans[SPAN_FIELDS * (first + count) - 1] - spans[SPAN_FIELDS * first + 2]
+        out = connection.out
+        start = len(out)
+        out.extend(bytes(min(own_bytes + sent_bytes, bytes_max)))
+        written, end = write_transfers(
+            data,
+            spans,
+            first,
+            count,
+            out,
+            start,
+            len(out),
+            connection.remote_frame_size_bytes_max,
+            self.session.channel,
+            self.handle,
+            wrapped(self.session.next_delivery_id),
+            self.sends_settled,
+            annotations,
+        )
+        del out[end:]
+        self._began(written, settled=self.sends_settled)
+        self.session.sent(self, written, written)
+        return written
+
+    def send_rest(self) -> None:
+        """Go on with a message of several frames, as far as the window allows now."""
+        if self._rest is not None and self.state is LinkState.ATTACHED:
+            self._send_frames(Transfer(self.handle, settled=self._rest_settled))
+
+    def _began(self, count: int, *, settled: bool) -> None:
+        self.credit -= count
+        self.delivery_count += count
+        if not settled:
+            first = self.session.next_delivery_id
+            self.unsettled.add(first, first + count)
+
+    def _send_frames(self, transfer: Transfer) -> None:
+        session = self.session
+        payload_max = session.connection.remote_frame_size_bytes_max - TRANSFER_BYTES_MAX
+        while self._rest is not None and session.window_left > 0:
+            part, rest = self._rest[:payload_max], self._rest[payload_max:]
+            session.write(msgspec.structs.replace(transfer, more=bool(rest)), part)
+            session.sent(self, 0, 1)
+            transfer = Transfer(self.handle, settled=self._rest_settled)
+            self._rest = rest or None
+
+    # Settling
+
+    def outcome(self, first: int, end: int, *, is_settled: bool) -> list[IdRange]:
+        """Those of these deliveries that were unsettled; no longer if the peer has settled them."""
+        return self.unsettled.take(first, end) if is_settled else self.unsettled.within(first, end)
+
+    def settle(self, ids: IdRange, state: DeliveryState | None) -> None:
+        """Settle deliveries whose outcome the peer has told."""
+        for settled in self.unsettled.take(*ids):
+            self.session.settle(self.role, settled, state, is_settled=True)
+
+    def _let_go(self) -> None:
+        self._rest = None

@@ -1,0 +1,54 @@
+"""Serial numbers and sets of ids against plain arithmetic and plain sets."""
+
+from __future__ import annotations
+
+import itertools
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headwater.amqp.ranges import IdRanges
+from headwater.amqp.serial import unwrapped, wrapped
+
+spans = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pair: (min(pair), max(pair)))
+steps = st.lists(st.tuples(st.booleans(), spans), max_size=30)
+
+
+@given(st.integers(0, 2**40), st.integers(-(2**31), 2**31 - 1))
+def test_a_serial_number_is_the_counter_nearest_to_what_is_known(near: int, distance: int) -> None:
+    assert unwrapped(wrapped(near + distance), near) == near + distance
+
+
+@given(steps)
+def test_ranges_hold_what_a_set_of_ids_holds(taken: list[tuple[bool, tuple[int, int]]]) -> None:
+    ranges, ids = IdRanges(), set[int]()
+    for is_added, (first, end) in taken:
+        if is_added:
+            ranges.add(first, end)
+            ids.update(range(first, end))
+        else:
+            found = ranges.take(first, end)
+            assert [id_ for one, other in found for id_ in range(one, other)] == sorted(
+                ids.intersection(range(first, end))
+            )
+            ids.difference_update(range(first, end))
+    assert [id_ for first, end in ranges for id_ in range(first, end)] == sorted(ids)
+    assert {id_ for id_ in range(70) if id_ in ranges} == ids
+    assert (ranges.count, bool(ranges)) == (len(ids), bool(ids))
+
+
+@given(st.lists(spans, min_size=1, max_size=20))
+def test_neighbours_are_joined(added: list[tuple[int, int]]) -> None:
+    ranges = IdRanges()
+    for first, end in added:
+        ranges.add(first, end)
+    found = list(ranges)
+    assert all(end < first for (_, end), (first, _) in itertools.pairwise(found))
+    assert ranges.range_count == len(found)
+
+
+def test_a_million_ids_in_order_are_one_range() -> None:
+    ranges = IdRanges()
+    for first in range(0, 1_000_000, 1000):
+        ranges.add(first, first + 1000)
+    assert (ranges.range_count, ranges.count) == (1, 1_000_000)
