@@ -53,7 +53,7 @@ def headwater(folder: Path) -> Iterator[Server]:
     """Ours, on a free port and a data folder in here."""
     log_path = folder / "server.log"
     command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(folder / "data")]
-    command += ["--stream-port", "0", "--http-port", "0"]
+    command += ["--stream-port", "0", "--amqp-port", "0", "--http-port", "0"]
     with log_path.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
             port = _wait_for(lambda: _listening_port(log_path, process), "headwater serve")

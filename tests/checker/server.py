@@ -44,7 +44,8 @@ class ServerProcess:
         """Begin a life; it listens later, on a port that was free a moment ago."""
         self.life += 1
         self.port = _free_port()
-        arguments = ["serve", "--data", str(self.data), "--stream-port", str(self.port), "--http-port", "0"]
+        arguments = ["serve", "--data", str(self.data), "--stream-port", str(self.port)]
+        arguments += ["--amqp-port", "0", "--http-port", "0"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         with self._log(self.life).open("wb") as log:
             self._process = subprocess.Popen(

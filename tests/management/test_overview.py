@@ -48,7 +48,11 @@ def test_the_versions_are_the_one_announced_to_clients_and_our_own(
     assert (shown["rabbitmq_version"], shown["product_name"]) == ("4.0.5", "Headwater")
     assert shown["product_version"] == __version__
     ports = {(each["protocol"], each["port"]) for each in shown["listeners"]}
-    assert ports == {("stream", server.stream_port), ("http", server.http_port)}
+    assert ports == {
+        ("stream", server.stream_port),
+        ("amqp", server.amqp_port),
+        ("http", server.http_port),
+    }
     assert (shown["damaged"], shown["uncommitted_bytes"]) == ([], 0)
     assert ada.get("/overview").keys().isdisjoint({"listeners", "damaged", "uncommitted_bytes"})
 

@@ -17,7 +17,8 @@ USER = PASSWORD = "guest"
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 
-_LISTENING = re.compile(r"listening (http|streams|streams-tls) \S+:(\d+)")
+_LISTENING = re.compile(r"listening (\S+) \S+:(\d+)")
+_PLAIN_DOORS = frozenset({"http", "streams", "amqp"})
 
 
 class Server:
@@ -26,19 +27,38 @@ class Server:
     def __init__(self, data: Path, *arguments: str, with_tls: bool = False) -> None:
         self._data = data
         self._arguments = arguments
-        self._doors = {"http", "streams", "streams-tls"} if with_tls else {"http", "streams"}
-        self.http_port = 0
-        self.stream_port = 0
-        self.stream_tls_port = 0
+        self._doors = _PLAIN_DOORS | ({"streams-tls", "amqp-tls"} if with_tls else set())
+        self._ports: dict[str, int] = {}
         self.lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None
 
+    @property
+    def http_port(self) -> int:
+        return self._ports["http"]
+
+    @property
+    def stream_port(self) -> int:
+        return self._ports["streams"]
+
+    @property
+    def stream_tls_port(self) -> int:
+        return self._ports["streams-tls"]
+
+    @property
+    def amqp_port(self) -> int:
+        return self._ports["amqp"]
+
+    @property
+    def amqp_tls_port(self) -> int:
+        return self._ports["amqp-tls"]
+
     def start(self) -> None:
         """Run it, and wait until all its ports take connections."""
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._data)]
-        command += ["--stream-port", str(self.stream_port), "--http-port", str(self.http_port)]
-        command += ["--stream-tls-port", str(self.stream_tls_port)]
+        flags = {"http": "http", "streams": "stream", "streams-tls": "stream-tls"}
+        for door in (*_PLAIN_DOORS, "streams-tls", "amqp-tls"):
+            command += [f"--{flags.get(door, door)}-port", str(self._ports.get(door, 0))]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         process = subprocess.Popen(
             [*command, *self._arguments],
@@ -92,16 +112,8 @@ class Server:
             for line in lines:
                 self.lines.append(line.rstrip("\n"))
                 if found := _LISTENING.search(line):
-                    self._note_port(found[1], int(found[2]))
+                    self._ports[found[1]] = int(found[2])
                     missing.discard(found[1])
                     if not missing:
                         settled.set()
         settled.set()
-
-    def _note_port(self, door: str, port: int) -> None:
-        if door == "http":
-            self.http_port = port
-        elif door == "streams":
-            self.stream_port = port
-        else:
-            self.stream_tls_port = port

@@ -15,7 +15,8 @@ from headwater.server.runtime import Server
 
 
 def settings_for(folder: Path, **changes: object) -> Settings:
-    return Settings(data=folder / "data", http_port=0, stream_port=0, retention_interval_s=0.01, **changes)  # type: ignore[arg-type]
+    free_ports = {"http_port": 0, "stream_port": 0, "amqp_port": 0}
+    return Settings(data=folder / "data", retention_interval_s=0.01, **free_ports, **changes)  # type: ignore[arg-type]
 
 
 def test_states_follow_its_life(tmp_path: Path) -> None:

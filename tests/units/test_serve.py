@@ -32,10 +32,7 @@ class ServeProcess:
             "serve",
             "--data",
             str(data),
-            "--stream-port",
-            "0",
-            "--http-port",
-            "0",
+            *("--stream-port", "0", "--amqp-port", "0", "--http-port", "0"),
         ]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         self.lines: list[str] = []

@@ -48,7 +48,7 @@ class DemoServer:
         """Run it until it listens; gives the seconds that took."""
         started = time.monotonic()
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._folder)]
-        command += ["--host", "127.0.0.1", "--stream-port", "0", "--http-port", "0"]
+        command += ["--host", "127.0.0.1", "--stream-port", "0", "--amqp-port", "0", "--http-port", "0"]
         # Settings of another server in the environment are not meant for this one.
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         log = self._folder.with_suffix(".log")

@@ -29,6 +29,14 @@ def serve(
         int | None,
         typer.Option(help="The same with TLS; needs a certificate in the settings.", show_default="5551"),
     ] = None,
+    amqp_port: Annotated[
+        int | None,
+        typer.Option(help="Port for AMQP 1.0 clients; 0 takes a free one.", show_default="5672"),
+    ] = None,
+    amqp_tls_port: Annotated[
+        int | None,
+        typer.Option(help="The same with TLS; needs a certificate in the settings.", show_default="5671"),
+    ] = None,
     config: Annotated[
         Path | None, typer.Option(help="Settings file in TOML, such as headwater.toml.")
     ] = None,
@@ -50,6 +58,8 @@ def serve(
         "http_port": http_port,
         "stream_port": stream_port,
         "stream_tls_port": stream_tls_port,
+        "amqp_port": amqp_port,
+        "amqp_tls_port": amqp_tls_port,
         "log_format": log_format,
         "log_level": log_level,
     }

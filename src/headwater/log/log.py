@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Literal
+from urllib.parse import quote
 
 import msgspec
 
@@ -72,6 +73,17 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     def own_partitions(self) -> list[PartitionDefinition]:
         """Those that lie in the log's folder."""
         return [partition for partition in self.partitions if not partition.stream_id]
+
+    @property
+    def partition_ids(self) -> tuple[str, ...]:
+        """How events tell their partitions, in ASCII: by a routing key of its own, else by name; one alone is 0."""
+        if len(self.partitions) == 1:
+            return ("0",)
+        keys = [partition.key for partition in self.partitions]
+        return tuple(
+            key if key and key.isascii() and keys.count(key) == 1 else quote(partition.name)
+            for key, partition in zip(keys, self.partitions, strict=True)
+        )
 
     def bound(self, partition: PartitionDefinition) -> LogDefinition:
         """The same with one more stream bound, in its place."""

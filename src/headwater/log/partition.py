@@ -6,6 +6,7 @@ append ──> Intake ──> begin_commit ──> Commit (thread) ──> finis
 from __future__ import annotations
 
 import enum
+from array import array
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -103,6 +104,8 @@ class Partition:
         """Set while a journal that failed is put away: no position may be used again before that."""
         self.on_committed: set[Callable[[], None]] = set()
         """Called after each commit; consumers that wait at the end are here."""
+        self.on_deleted: set[Callable[[], None]] = set()
+        """Called when it is gone; whoever uses it without asking is here."""
         self._truncations: list[tuple[int, OnDone]] = []
         """Truncations at the end, which wait for a new segment."""
         self._roll_due = False
@@ -191,6 +194,18 @@ class Partition:
             )
         finally:
             self._taken(before, publisher)
+
+    def append_some_spans(self, buffer: Buffer, spans: array[int], first: int, count: int) -> int:
+        """Append as many of the records that spans of a buffer tell of as go into one chunk; gives their number.
+
+        `_span_kernel.py` draws the spans. `when_settled` says what becomes of the records. One that is too large raises
+        `EntryTooLarge` if it is the first.
+        """
+        self._check_writable(count)
+        before = self.intake.byte_count
+        taken = self.intake.add_some_spans(buffer, spans, first, count)
+        self._taken_since(before)
+        return taken
 
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset under a reference; durable with the next commit."""

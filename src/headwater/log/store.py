@@ -229,6 +229,9 @@ class Store:
             self._forget(partition.segments)
             self._drop_tail(partition)
         self._scheduler.submit_background(TreeRemoval(self.files, removed))
+        for partition in log.own_partitions:
+            for call in list(partition.on_deleted):
+                call()
 
     def enforce_retention(self) -> list[StorageError]:
         """Let go what is too old or too much, also while nobody writes; gives what went wrong, to be tried again."""

@@ -52,6 +52,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Port of the stream door with TLS, open where tls_certificate_file is set; 0 takes a free one.",
         ),
     ] = 5551
+    amqp_port: Annotated[
+        int, Meta(ge=0, le=65535, description="Port of the AMQP door; 0 takes a free one.")
+    ] = 5672
+    amqp_tls_port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65535,
+            description="Port of the AMQP door with TLS, open where tls_certificate_file is set; 0 takes a free one.",
+        ),
+    ] = 5671
     tls_certificate_file: Annotated[
         Path | None, Meta(description="The server's certificate with its chain, PEM; opens the TLS ports.")
     ] = None
@@ -109,6 +120,55 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Seconds that a stream client may take for each step until it has opened.",
         ),
     ] = 10.0
+    amqp_connections_max: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Connections of the AMQP door; one more is closed at once."),
+    ] = 10_000
+    amqp_frame_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=512,
+            le=1 << 20,
+            description="Largest frame that AMQP clients may send; what they send above it closes the connection.",
+        ),
+    ] = 1 << 20
+    amqp_credit_count: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1_000_000,
+            description="Messages that an AMQP sender may have on their way before one of them is settled.",
+        ),
+    ] = 10_000
+    amqp_idle_timeout_s: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=86400,
+            description="Seconds of silence after which an AMQP client is cut off; 0 never does that.",
+        ),
+    ] = 60.0
+    amqp_handshake_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=600,
+            description="Seconds that an AMQP client may take for each step until it has opened.",
+        ),
+    ] = 10.0
+    auto_create: Annotated[
+        bool,
+        Meta(
+            description="Whether a log is made when somebody who may make it sends to a name that is missing;"
+            " stream clients are told that it is missing all the same."
+        ),
+    ] = True
+    auto_create_partitions: Annotated[
+        int, Meta(ge=1, le=1000, description="Partitions of a log that was made so.")
+    ] = 1
+    auto_create_pattern: Annotated[
+        str | None, Meta(description="Regular expression that the whole name of such a log must match.")
+    ] = None
     log_format: Annotated[
         Literal["plain", "json"],
         Meta(description="Form of the lines on standard error: for people, or for programs."),

@@ -16,6 +16,10 @@ import uvloop
 from headwater import __version__
 from headwater.errors import HeadwaterError
 from headwater.log.store import Store
+from headwater.server.amqp.door import Door as AmqpDoor
+from headwater.server.amqp.door import make_amqp_door
+from headwater.server.amqp.listener import AmqpListener
+from headwater.server.amqp.listener import close_connections as close_amqp_connections
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.health import DataHealth, Health, ServerState
@@ -69,7 +73,12 @@ class Server:
         self._passwords: PasswordChecker | None = None
         self._streams: Door | None = None
         self._authentication: BasicAuthentication
+        self._access: Access
+        self._sasl: Sasl
+        self._tls: ssl.SSLContext | None = None
         self._stream_listeners: list[StreamListener] = []
+        self._amqp: AmqpDoor | None = None
+        self._amqp_listeners: list[AmqpListener] = []
         self._retention: asyncio.Task[None] | None = None
         self._http: HttpListener | None = None
         self._listening: list[tuple[str, str, int]] = []
@@ -105,7 +114,9 @@ class Server:
             logger.warning("%s", notice)
         for damage in self._store.damaged:
             logger.error("damaged: %s; see `headwater check`", damage)
+        self._open_catalogue()
         await self._open_streams(self._store)
+        await self._open_amqp(self._store)
         self._retention = asyncio.create_task(self._keep_retention(self._store))
         await self._open_http()
 
@@ -119,8 +130,12 @@ class Server:
             await self._http.close()
         for listener in self._stream_listeners:
             listener.close()
+        for amqp_listener in self._amqp_listeners:
+            amqp_listener.close()
         if self._streams is not None:
             await close_connections(self._streams)
+        if self._amqp is not None:
+            await close_amqp_connections(self._amqp)
         if self._passwords is not None:
             self._passwords.close()
         if self._catalogue is not None:
@@ -129,7 +144,8 @@ class Server:
             self._store.close()
             self._store = None
 
-    async def _open_streams(self, store: Store) -> None:
+    def _open_catalogue(self) -> None:
+        """Who may come in, and how they prove it."""
         settings = self._settings
         self._catalogue = catalogue = Catalogue.open(
             settings.data,
@@ -140,11 +156,20 @@ class Server:
             remembered_max=settings.password_cache_entries_max, remembered_s=settings.password_cache_s
         )
         authenticator = Authenticator(catalogue, passwords)
-        sasl = Sasl(
+        self._access = Access(catalogue)
+        self._sasl = Sasl(
             authenticator,
             allows_anonymous=settings.sasl_anonymous,
             allows_plain_without_tls=settings.sasl_plain_without_tls,
         )
+        self._authentication = BasicAuthentication(authenticator, self._sasl, settings.sasl_failure_delay_s)
+        if settings.tls_certificate_file is not None:
+            self._tls = server_context(
+                settings.tls_certificate_file, settings.tls_key_file, settings.tls_client_ca_file
+            )
+
+    async def _open_streams(self, store: Store) -> None:
+        settings = self._settings
         limits = Limits(
             connections_max=settings.stream_connections_max,
             frame_size_bytes_max=settings.stream_frame_bytes_max,
@@ -152,22 +177,31 @@ class Server:
             step_timeout_s=settings.stream_handshake_timeout_s,
             failure_delay_s=settings.sasl_failure_delay_s,
         )
-        self._authentication = BasicAuthentication(authenticator, sasl, settings.sasl_failure_delay_s)
         loop = asyncio.get_running_loop()
-        self._streams = Door(store, Access(catalogue), sasl, loop, limits, settings.stream_announced_version)
+        self._streams = Door(store, self._access, self._sasl, loop, limits, settings.stream_announced_version)
         await self._listen_for_streams(
             settings.stream_port, settings.stream_advertised_host, settings.stream_advertised_port
         )
-        if settings.tls_certificate_file is not None:
-            tls = server_context(
-                settings.tls_certificate_file, settings.tls_key_file, settings.tls_client_ca_file
-            )
+        if self._tls is not None:
             await self._listen_for_streams(
                 settings.stream_tls_port,
                 settings.stream_tls_advertised_host,
                 settings.stream_tls_advertised_port,
-                tls,
+                self._tls,
             )
+
+    async def _open_amqp(self, store: Store) -> None:
+        settings = self._settings
+        self._amqp = make_amqp_door(store, self._access, self._sasl, asyncio.get_running_loop(), settings)
+        ports: list[tuple[int, ssl.SSLContext | None]] = [(settings.amqp_port, None)]
+        if self._tls is not None:
+            ports.append((settings.amqp_tls_port, self._tls))
+        for port, tls in ports:
+            listener = AmqpListener(self._amqp, tls)
+            self._amqp_listeners.append(listener)
+            for address in await listener.open(settings.host, port):
+                self._note_listener("amqp" if tls is None else "amqp/ssl", address)
+                logger.info("listening %s %s", "amqp" if tls is None else "amqp-tls", address)
 
     async def _listen_for_streams(
         self,

@@ -1,0 +1,119 @@
+"""Links on which clients receive from a log: as many messages as credit, window and socket allow, in few writes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.amqp.messaging import Accepted, DeliveryState
+from headwater.amqp.ranges import IdRange
+from headwater.amqp.sender_link import SenderLink
+from headwater.errors import PartitionDeleted, StorageError
+from headwater.server.amqp.feed import Feed
+from headwater.server.amqp.intake import error_of
+from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+
+__all__ = ["Consuming"]
+
+BYTES_PER_TURN = 1 << 20
+BYTES_PER_WRITE = 128 * 1024
+
+
+class Consuming(LinkHandler):
+    """A link with a log as its source."""
+
+    def __init__(self, link: SenderLink, owner: LinkOwner, name: str, feeds: Sequence[Feed]) -> None:
+        self.link: SenderLink = link
+        self.name = name
+        self.feeds = feeds
+        self.sent_count = 0
+        self._owner = owner
+        self._next = 0
+        self._is_closed = False
+        self._is_called = False
+        for feed in feeds:
+            feed.partition.on_deleted.add(self._deleted)
+
+    def start(self) -> None:
+        self._call_soon()
+
+    def flow(self) -> None:
+        self._call_soon()
+
+    def settled(self, ranges: Sequence[IdRange], state: DeliveryState | None, *, is_settled: bool) -> None:
+        # A log keeps no account of who has read what: whatever the outcome, it is the end of the delivery.
+        if not is_settled:
+            for ids in ranges:
+                self.link.settle(ids, state or Accepted())
+            self._owner.answered()
+
+    def close(self) -> None:
+        self._is_closed = True
+        for feed in self.feeds:
+            feed.close()
+            feed.partition.on_committed.discard(self._committed)
+            feed.partition.on_deleted.discard(self._deleted)
+
+    def pump(self) -> None:
+        """Send what there is, as far as credit, window, socket and this turn of the loop allow."""
+        self._is_called = False
+        if self._is_closed:
+            return
+        if not self._owner.may_read(self.name):
+            error = ErrorValue(Condition.UNAUTHORIZED_ACCESS, f"reading {self.name!r} is no longer allowed")
+            self._owner.break_link(self.link, error)
+            return
+        self.link.send_rest()
+        left = BYTES_PER_TURN
+        while self.link.may_send and self._owner.can_deliver():
+            if left <= 0:
+                self._call_soon()
+                break
+            if not self._send_some():
+                self._wait_for_more()
+                break
+            left -= self._owner.flush()
+
+    def _send_some(self) -> bool:
+        """Send from the next partition that has messages; False if none has."""
+        for _ in self.feeds:
+            feed = self.feeds[self._next]
+            if not feed.is_waiting:
+                try:
+                    count = feed.send(self.link, BYTES_PER_WRITE, self._call_soon)
+                except StorageError as error:
+                    self._failed(feed, error)
+                    return False
+                if count:
+                    self.sent_count += count
+                    return True
+            self._next = (self._next + 1) % len(self.feeds)
+        return False
+
+    def _wait_for_more(self) -> None:
+        if self._is_closed:
+            return
+        for feed in self.feeds:
+            if not feed.is_waiting:
+                feed.partition.on_committed.add(self._committed)
+        if not any(feed.is_waiting for feed in self.feeds):
+            self.link.drained()
+            self._owner.answered()
+
+    def _committed(self) -> None:
+        self._owner.guarded(self.pump)
+
+    def _call_soon(self) -> None:
+        if not self._is_called and not self._is_closed:
+            self._is_called = True
+            self._owner.call_soon(self.pump)
+
+    def _failed(self, feed: Feed, error: StorageError) -> None:
+        if not isinstance(error, PartitionDeleted):
+            self._owner.note_failure(feed.partition, error)
+        self._owner.break_link(self.link, error_of(error))
+
+    def _deleted(self) -> None:
+        self._owner.break_link(
+            self.link, ErrorValue(Condition.RESOURCE_DELETED, f"{self.name!r} was deleted")
+        )

@@ -1,0 +1,128 @@
+"""The AMQP door as a whole: its connections, the links across them, and what all of them share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from array import array
+from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
+
+from headwater import __version__
+from headwater.amqp.connection import Limits as MachineLimits
+from headwater.amqp.connection import PartialBudget
+from headwater.amqp.definitions import Condition, ErrorValue, Role
+from headwater.amqp.link import Link
+from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.encoding.amqp_types import Symbol
+from headwater.errors import PartitionDeleted, StorageError
+from headwater.log.partition import Partition
+from headwater.log.store import Store
+from headwater.server.amqp.limits import Limits
+from headwater.server.amqp.nodes import AutoCreate, Nodes
+from headwater.server.config import Settings
+from headwater.server.security.access import Access
+from headwater.server.security.name_pattern import compile_pattern
+from headwater.server.security.sasl import Sasl
+
+if TYPE_CHECKING:
+    from headwater.server.amqp.connection import AmqpProtocol
+    from headwater.server.amqp.container import Container
+
+__all__ = ["Door", "LinkKey", "make_amqp_door"]
+
+READ_BUFFER_BYTES = 1 << 20
+OFFERED_CAPABILITIES = ("ANONYMOUS-RELAY",)
+
+LinkKey = tuple[str, str, str, str, Role]
+"""Section 2.6.1: a link is named by its containers, its name and its direction; nobody takes another user's."""
+
+logger = logging.getLogger("headwater.amqp")
+
+
+def make_amqp_door(
+    store: Store, access: Access, sasl: Sasl, loop: asyncio.AbstractEventLoop, settings: Settings
+) -> Door:
+    """The door as the settings want it."""
+    limits = Limits(
+        connections_max=settings.amqp_connections_max,
+        frame_size_bytes_max=settings.amqp_frame_bytes_max,
+        credit_count=settings.amqp_credit_count,
+        idle_timeout_s=settings.amqp_idle_timeout_s,
+        step_timeout_s=settings.amqp_handshake_timeout_s,
+        failure_delay_s=settings.sasl_failure_delay_s,
+    )
+    pattern = settings.auto_create_pattern
+    auto_create = AutoCreate(
+        settings.auto_create,
+        settings.auto_create_partitions,
+        None if pattern is None else compile_pattern(pattern),
+    )
+    container_id = f"headwater-{uuid.uuid4()}"
+    return Door(store, access, sasl, loop, limits, Nodes(store, access, auto_create), container_id)
+
+
+class Door:
+    """What the connections of the AMQP door share."""
+
+    def __init__(
+        self,
+        store: Store,
+        access: Access,
+        sasl: Sasl,
+        loop: asyncio.AbstractEventLoop,
+        limits: Limits,
+        nodes: Nodes,
+        container_id: str,
+    ) -> None:
+        self.store = store
+        self.access = access
+        self.sasl = sasl
+        self.loop = loop
+        self.limits = limits
+        self.nodes = nodes
+        self.container_id = container_id
+        self.connections: set[AmqpProtocol] = set()
+        self.read_buffer = bytearray(READ_BUFFER_BYTES)
+        """One for all connections: what is in it was dealt with when the next one reads."""
+        self.read_view = memoryview(self.read_buffer)
+        self.budget = PartialBudget(limits.partial_bytes_max)
+        self.machine_limits = MachineLimits(
+            frame_size_bytes_max=limits.frame_size_bytes_max,
+            channel_max=limits.sessions_max - 1,
+            handle_max=limits.links_max - 1,
+            incoming_window=limits.incoming_window,
+            idle_time_out_ms=int(limits.idle_timeout_s * 1000 / 2) or None,
+            message_size_bytes_max=limits.message_size_bytes_max,
+        )
+        self.spans = array("q", bytes(8 * SPAN_FIELDS * self.machine_limits.run_count_max))
+        self.offered_capabilities = tuple(map(Symbol, OFFERED_CAPABILITIES))
+        self.properties: dict[Symbol, object] = {
+            Symbol("product"): "Headwater",
+            Symbol("version"): __version__,
+            Symbol("platform"): "Python",
+        }
+        self._links: dict[LinkKey, tuple[Container, Link]] = {}
+        self._told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
+
+    def take_over(self, key: LinkKey, container: Container, link: Link) -> None:
+        """A link attached: another one of the same name that is still there is its past, and goes."""
+        found = self._links.get(key)
+        if found is not None and found[1] is not link:
+            other, old = found
+            other.break_link(old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again"))
+        self._links[key] = container, link
+
+    def leave(self, key: LinkKey, link: Link) -> None:
+        """A link is gone."""
+        found = self._links.get(key)
+        if found is not None and found[1] is link:
+            del self._links[key]
+
+    def note_failure(self, partition: Partition, error: StorageError) -> None:
+        """A partition could not be read or written; told once in a while, as clients try again."""
+        now = self.loop.time()
+        if now >= self._told_again_at.get(partition, 0.0) and not isinstance(error, PartitionDeleted):
+            self._told_again_at[partition] = now + self.limits.failure_told_every_s
+            logger.error("%s: %s", partition.name, error)

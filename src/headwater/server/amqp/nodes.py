@@ -1,0 +1,155 @@
+"""AMQP 1.0 part 3, section 3.5: addresses, and the nodes behind them: logs, and single partitions of them."""
+
+from __future__ import annotations
+
+import secrets
+from urllib.parse import unquote
+
+import msgspec
+
+from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.errors import CallerError, HeadwaterError, LogExists, StorageError
+from headwater.log.log import Log, PartitionDefinition
+from headwater.log.partition import Partition
+from headwater.log.settings import LogSettings
+from headwater.log.store import Store
+from headwater.server.security.access import Access
+from headwater.server.security.identity import Identity
+from headwater.server.security.name_pattern import NamePattern
+
+__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused"]
+
+RESERVED_PREFIX = "$"
+QUEUES_PREFIX = "/queues/"
+DYNAMIC_PREFIX = "dynamic-"
+DYNAMIC_BYTES_MAX = 64 << 20
+"""What a node that lives as long as its link keeps; older messages go."""
+
+
+class Refused(CallerError):
+    """A link cannot be; its peer is told why."""
+
+    def __init__(self, condition: Condition, description: str) -> None:
+        self.condition, self.description = condition, description
+        super().__init__(f"{condition}: {description}")
+
+    @property
+    def value(self) -> ErrorValue:
+        """The same as it goes over the wire."""
+        return ErrorValue(self.condition, self.description)
+
+
+class AutoCreate(msgspec.Struct, frozen=True):
+    """Whether logs come into being when somebody writes to them, and which."""
+
+    is_enabled: bool = True
+    partition_count: int = 1
+    pattern: NamePattern | None = None
+
+
+class LogNode(msgspec.Struct, frozen=True):
+    """A log, or one partition of it, as a node to attach to."""
+
+    name: str
+    """As permissions know it."""
+    partitions: tuple[Partition, ...]
+    ids: tuple[str, ...]
+    """Of the partitions, as event streams name them."""
+
+
+class Nodes:
+    """Logs by address, for users who may do with them what they ask for."""
+
+    def __init__(self, store: Store, access: Access, auto_create: AutoCreate) -> None:
+        self._store = store
+        self._access = access
+        self._auto_create = auto_create
+
+    def to_read(self, identity: Identity, vhost: str, address: str) -> LogNode:
+        """The node to receive from; raises `Refused`."""
+        name = _name_of(address)
+        if not self._access.may_read(identity, vhost, name):
+            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r}")
+        found = self._find(vhost, name)
+        if found is None:
+            raise Refused(Condition.NOT_FOUND, f"there is no log {name!r}; create it, or check the name")
+        return found
+
+    def to_write(self, identity: Identity, vhost: str, address: str) -> LogNode:
+        """The node to send to, made if that is allowed; raises `Refused`."""
+        name = _name_of(address)
+        if not self._access.may_write(identity, vhost, name):
+            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r}")
+        return self._find(vhost, name) or self._created(identity, vhost, name)
+
+    def dynamic(self, identity: Identity, vhost: str, container_id: str) -> LogNode:
+        """A new node with a name of our own, which whoever asked for it deletes; raises `Refused`."""
+        label = "".join(char for char in container_id if char.isalnum())[:32]
+        name = (
+            f"{DYNAMIC_PREFIX}{label}-{secrets.token_hex(8)}"
+            if label
+            else DYNAMIC_PREFIX + secrets.token_hex(8)
+        )
+        if not self._access.may_configure(identity, vhost, name):
+            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not make dynamic nodes")
+        settings = LogSettings(durability="memory", max_bytes=DYNAMIC_BYTES_MAX)
+        return self._make(vhost, name, 1, settings)
+
+    def delete(self, vhost: str, name: str) -> None:
+        """Delete a dynamic node, if it is still there."""
+        if (vhost, name) in self._store.logs:
+            self._store.delete_log(name, vhost)
+
+    def _find(self, vhost: str, name: str) -> LogNode | None:
+        log = self._store.logs.get((vhost, name))
+        if log is not None:
+            return _node_of(log)
+        partition = self._store.stream(name, vhost)
+        if partition is None:
+            return None
+        whole = next(_node_of(each) for each in self._store.logs.values() if partition in each.partitions)
+        return LogNode(name, (partition,), (whole.ids[whole.partitions.index(partition)],))
+
+    def _created(self, identity: Identity, vhost: str, name: str) -> LogNode:
+        policy = self._auto_create
+        missing = f"there is no log {name!r}"
+        if not policy.is_enabled:
+            raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create is off; create it first")
+        if not name or name.startswith((RESERVED_PREFIX, "amq.")) or "/" in name:
+            raise Refused(Condition.NOT_FOUND, f"{missing}, and none of this name can be made")
+        if policy.pattern is not None and not policy.pattern.matches(name):
+            raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create_pattern does not match it")
+        if not self._access.may_configure(identity, vhost, name):
+            raise Refused(
+                Condition.UNAUTHORIZED_ACCESS, f"{missing}, and user {identity.user!r} may not make it"
+            )
+        return self._make(vhost, name, policy.partition_count, LogSettings())
+
+    def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:
+        parts = [PartitionDefinition(f"{name}-{number}", str(number)) for number in range(partition_count)]
+        try:
+            log = self._store.create_log(
+                name,
+                vhost=vhost,
+                kind="stream" if partition_count == 1 else "super_stream",
+                partitions=() if partition_count == 1 else parts,
+                settings=settings,
+            )
+        except LogExists as error:
+            raise Refused(Condition.PRECONDITION_FAILED, str(error)) from error
+        except StorageError as error:
+            raise Refused(Condition.RESOURCE_LIMIT_EXCEEDED, str(error)) from error
+        except HeadwaterError as error:
+            raise Refused(Condition.INVALID_FIELD, str(error)) from error
+        return _node_of(log)
+
+
+def _node_of(log: Log) -> LogNode:
+    return LogNode(log.name, tuple(log.partitions), log.definition.partition_ids)
+
+
+def _name_of(address: str) -> str:
+    """The name in an address: itself, or percent-encoded behind RabbitMQ's prefix for queues and streams."""
+    if address.startswith(QUEUES_PREFIX):
+        return unquote(address.removeprefix(QUEUES_PREFIX))
+    return address

@@ -1,0 +1,94 @@
+"""Links on which clients send to a log: runs of transfers go to a partition, and are settled when they are on disk."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+
+from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.amqp.events import Deliveries
+from headwater.amqp.receiver_link import ReceiverLink
+from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.log.partition import Partition
+from headwater.server.amqp.credit import CreditGiver
+from headwater.server.amqp.intake import Intake
+from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+
+__all__ = ["Publishing"]
+
+RUN_BYTES_MAX = 64 * 1024
+"""Without a key messages stay on one partition until a run ends or has this size: larger chunks, even spread."""
+
+
+class Publishing(LinkHandler):
+    """A link with a log as its target."""
+
+    def __init__(
+        self, link: ReceiverLink, owner: LinkOwner, name: str, partitions: Sequence[Partition]
+    ) -> None:
+        self.link: ReceiverLink = link
+        self.name = name
+        self.partitions = partitions
+        self.intake = Intake(link, owner)
+        self._owner = owner
+        self._credit = CreditGiver(link, owner, lambda: all(each.has_room for each in partitions))
+        self._chosen = 0
+        self._run_bytes = 0
+        for each in partitions:
+            each.on_deleted.add(self._deleted)
+
+    def start(self) -> None:
+        self._credit.give()
+
+    def deliveries(self, event: Deliveries, index: int) -> int:
+        if not self._owner.may_write(self.name):
+            error = ErrorValue(
+                Condition.UNAUTHORIZED_ACCESS, f"writing to {self.name!r} is no longer allowed"
+            )
+            self._owner.break_link(self.link, error)
+            return event.count
+        if event.message_format:
+            error = ErrorValue(
+                Condition.NOT_IMPLEMENTED, f"message format {event.message_format:#x} is unknown"
+            )
+            self.intake.refuse(event, index, event.count - index, error)
+            return event.count
+        while index < event.count:
+            partition = self.partitions[self._chosen]
+            if not partition.has_room:
+                return index
+            following = self.intake.append(event, index, event.count, partition)
+            if following == index:
+                return index
+            self._note_run(event.spans, index, following)
+            index = following
+        self._end_run()
+        self._credit.give()
+        return index
+
+    def flow(self) -> None:
+        self._credit.give()
+
+    def when_settled(self, call: Callable[[], None]) -> bool:
+        return self.intake.when_settled(call)
+
+    def close(self) -> None:
+        self._credit.stop()
+        for each in self.partitions:
+            each.on_deleted.discard(self._deleted)
+
+    def _note_run(self, spans: array[int], index: int, following: int) -> None:
+        if len(self.partitions) > 1:
+            last = SPAN_FIELDS * (following - 1)
+            self._run_bytes += spans[last + 3] - spans[SPAN_FIELDS * index + 2]
+            if self._run_bytes >= RUN_BYTES_MAX:
+                self._end_run()
+
+    def _end_run(self) -> None:
+        self._run_bytes = 0
+        self._chosen = (self._chosen + 1) % len(self.partitions)
+
+    def _deleted(self) -> None:
+        self._owner.break_link(
+            self.link, ErrorValue(Condition.RESOURCE_DELETED, f"{self.name!r} was deleted")
+        )

@@ -1,0 +1,108 @@
+"""AMQP 1.0 part 3, section 3.5: what the terminus of an attach asks for, and the handler that gives it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from headwater.amqp.definitions import Condition
+from headwater.amqp.link import Link
+from headwater.amqp.messaging import Source, Target
+from headwater.amqp.receiver_link import ReceiverLink
+from headwater.amqp.sender_link import SenderLink
+from headwater.amqp.transactions import Coordinator
+from headwater.encoding.amqp_types import Symbol
+from headwater.server.amqp.consuming import Consuming
+from headwater.server.amqp.dynamic_node import DynamicNode
+from headwater.server.amqp.feed import Feed
+from headwater.server.amqp.link_owner import LinkHandler
+from headwater.server.amqp.nodes import LogNode, Refused
+from headwater.server.amqp.offsets import Start, start_of
+from headwater.server.amqp.publishing import Publishing
+from headwater.server.amqp.relay import Relay
+
+if TYPE_CHECKING:
+    from headwater.server.amqp.container import Container
+
+__all__ = ["handler_for"]
+
+OUTCOMES = tuple(Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified"))
+TOPIC = Symbol("topic")
+
+
+def handler_for(container: Container, link: Link) -> LinkHandler:
+    """Accept the attach of a link, and give what acts for it; raises `Refused`."""
+    if isinstance(link, ReceiverLink):
+        return _receiving(container, link)
+    assert isinstance(link, SenderLink), "a link has one of two roles"
+    return _sending(container, link)
+
+
+def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
+    target = link.remote.target
+    if isinstance(target, Coordinator):
+        raise Refused(Condition.NOT_IMPLEMENTED, "there are no transactions here; use a session without them")
+    if target is not None and not isinstance(target, Target):
+        raise Refused(Condition.NOT_IMPLEMENTED, "a target of this kind is unknown here")
+    if target is not None and target.dynamic:
+        node = _dynamic_node(container)
+        _accept_target(link, msgspec.structs.replace(target, address=node.name))
+        return _deleting(container, node, Publishing(link, container, node.name, node.partitions))
+    if target is None or target.address is None:
+        _accept_target(link, target or Target())
+        nodes, identity, vhost = container.door.nodes, container.identity, container.vhost
+        return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address))
+    node = container.door.nodes.to_write(container.identity, container.vhost, target.address)
+    _accept_target(link, target)
+    return Publishing(link, container, node.name, node.partitions)
+
+
+def _sending(container: Container, link: SenderLink) -> LinkHandler:
+    source = link.remote.source
+    if not isinstance(source, Source):
+        raise Refused(Condition.NOT_FOUND, "the attach names no source to receive from")
+    if source.dynamic:
+        node = _dynamic_node(container)
+        _accept_source(link, msgspec.structs.replace(source, address=node.name, filter=None))
+        return _deleting(container, node, Consuming(link, container, node.name, _feeds(node, Start())))
+    if source.address is None:
+        raise Refused(Condition.INVALID_FIELD, "the source has no address")
+    node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
+    start = start_of(source.filter or {})
+    feeds = _feeds(node, start)
+    _accept_source(link, msgspec.structs.replace(source, filter=start.applied or None))
+    return Consuming(link, container, node.name, feeds)
+
+
+def _accept_target(link: ReceiverLink, target: Target) -> None:
+    granted = msgspec.structs.replace(target, capabilities=_granted(target.capabilities))
+    source = link.remote.source
+    link.accept(source if isinstance(source, Source) else None, granted)
+
+
+def _accept_source(link: SenderLink, source: Source) -> None:
+    granted = msgspec.structs.replace(
+        source, outcomes=OUTCOMES, default_outcome=None, capabilities=_granted(source.capabilities)
+    )
+    target = link.remote.target
+    link.accept(granted, target if isinstance(target, Target) else None)
+
+
+def _granted(capabilities: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
+    return tuple(each for each in capabilities if each == TOPIC)
+
+
+def _feeds(node: LogNode, start: Start) -> list[Feed]:
+    return [
+        Feed(partition, start.offset(partition), id_)
+        for id_, partition in zip(node.ids, node.partitions, strict=True)
+    ]
+
+
+def _dynamic_node(container: Container) -> LogNode:
+    return container.door.nodes.dynamic(container.identity, container.vhost, container.container_id)
+
+
+def _deleting(container: Container, node: LogNode, handler: LinkHandler) -> DynamicNode:
+    return DynamicNode(handler, lambda: container.door.nodes.delete(container.vhost, node.name))
