@@ -9,7 +9,7 @@ import time
 import traceback
 from pathlib import Path
 
-from fuzz import log_targets, stream_targets  # noqa: F401 - they register their targets
+from fuzz import amqp_targets, log_targets, stream_targets  # noqa: F401 - they register their targets
 from fuzz.loop import execute, fuzz, save
 from fuzz.targets import TARGETS, Target
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from types import NoneType
 from typing import Any
@@ -9,6 +10,7 @@ from uuid import UUID
 
 from hypothesis import strategies as st
 
+from headwater.encoding.amqp_encoder import encode
 from headwater.encoding.amqp_types import (
     Array,
     Byte,
@@ -113,6 +115,71 @@ VALUES: st.SearchStrategy[Any] = st.recursive(
     ),
     max_leaves=12,
 )
+
+
+INTEGERS: dict[type, str] = {
+    Ubyte: "B",
+    Ushort: "H",
+    Uint: "I",
+    Ulong: "Q",
+    Byte: "b",
+    Short: "h",
+    Int: "i",
+    int: "q",
+}
+_WIDE_CODES = {
+    Ubyte: 0x50,
+    Ushort: 0x60,
+    Uint: 0x70,
+    Ulong: 0x80,
+    Byte: 0x51,
+    Short: 0x61,
+    Int: 0x71,
+    int: 0x81,
+    bytes: 0xB0,
+    str: 0xB1,
+    Symbol: 0xB3,
+    list: 0xD0,
+    dict: 0xD1,
+    Array: 0xF0,
+    bool: 0x56,
+}
+
+
+def long_form(value: Any, chance: random.Random) -> bytes:
+    """The bytes of a value in its longest form, or by chance in the shortest of the encoder."""
+    kind = type(value)
+    if chance.random() < 0.3:
+        return encode(value)
+    if kind is Described:
+        return b"\0" + long_form(value.descriptor, chance) + long_form(value.value, chance)
+    if kind not in _WIDE_CODES or (kind is Array and not _has_long_form(value)):
+        return encode(value)
+    return bytes((_WIDE_CODES[kind],)) + _wide(value, chance)
+
+
+def _has_long_form(array: Array) -> bool:
+    kind = array.constructor
+    return kind in _WIDE_CODES and (kind is not Array or all(map(_has_long_form, array.items)))
+
+
+def _wide(value: Any, chance: random.Random) -> bytes:
+    """What stands behind the format code of a longest form."""
+    match value:
+        case bool():
+            return bytes((value,))
+        case int():
+            return struct.pack(">" + INTEGERS[type(value)], value)
+        case bytes() | str():
+            data = value if isinstance(value, bytes) else value.encode()
+            return struct.pack(">I", len(data)) + data
+        case Array(items, constructor):
+            contents = bytes((_WIDE_CODES[constructor],)) + b"".join(_wide(item, chance) for item in items)
+            return struct.pack(">II", len(contents) + 4, len(items)) + contents
+        case _:
+            parts = [part for item in value.items() for part in item] if isinstance(value, dict) else value
+            contents = b"".join(long_form(part, chance) for part in parts)
+            return struct.pack(">II", len(contents) + 4, len(parts)) + contents
 
 
 def exact(value: Any) -> Any:

@@ -263,13 +263,18 @@ def _array_contents(array: Array) -> tuple[int, bytearray]:
         descriptor = constructor.descriptor
         contents.append(0)
         write(contents, descriptor)
-        if not all(isinstance(item, Described) and item.descriptor == descriptor for item in items):
+        if not all(isinstance(item, Described) and _is_same(item.descriptor, descriptor) for item in items):
             raise InvalidValue("an array has items of another descriptor than its constructor's")
         constructor, items = constructor.value, tuple(item.value for item in items)
     if not isinstance(constructor, type) or not all(isinstance(item, constructor) for item in items):
         raise InvalidValue("an array has items of another type than its constructor's")
     encoding_of(constructor).write_items(contents, items)
     return len(items), contents
+
+
+def _is_same(first: object, second: object) -> bool:
+    # The items of an array that was read share one descriptor, which may be a NaN.
+    return first is second or first == second
 
 
 def _utf_32(value: Char) -> bytes:
