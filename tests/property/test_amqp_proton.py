@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import proton
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -146,6 +147,7 @@ def ours(value: Any) -> Any:
             return OURS[type(value)](value)
 
 
+@pytest.mark.clause("AMQP 1.6")
 @given(VALUES)
 def test_proton_reads_what_we_write(value: Any) -> None:
     data = proton.Data()
@@ -156,6 +158,7 @@ def test_proton_reads_what_we_write(value: Any) -> None:
     assert exact(ours(data.get_object())) == exact(value)
 
 
+@pytest.mark.clause("AMQP 1.2")
 @given(VALUES)
 def test_we_read_what_proton_writes(value: Any) -> None:
     data = proton.Data()
@@ -205,6 +208,7 @@ MESSAGES = st.builds(
 )
 
 
+@pytest.mark.clause("AMQP 3.2")
 @given(MESSAGES)
 def test_a_message_is_the_same_behind_proton(message: Message) -> None:
     found = proton.Message()

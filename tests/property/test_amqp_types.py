@@ -24,6 +24,7 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
     assert behind == len(data) == skip(data, 0, len(data))
 
 
+@pytest.mark.clause("AMQP 1.2", "AMQP 1.6")
 @given(VALUES, st.randoms(use_true_random=False))
 def test_a_value_is_read_in_any_form(value: Any, chance: random.Random) -> None:
     data = long_form(value, chance)

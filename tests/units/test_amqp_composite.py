@@ -42,6 +42,7 @@ def read(data: str) -> Outer:
     return value
 
 
+@pytest.mark.clause("AMQP 1.4")
 def test_fields_are_known_by_their_place() -> None:
     value = Outer(1, "n", 2, Inner(3))
     data = laid_out(3, "5201", "a1016e", "5202", laid_out(1, "5203"))
@@ -49,6 +50,7 @@ def test_fields_are_known_by_their_place() -> None:
     assert read(data) == value
 
 
+@pytest.mark.clause("AMQP 1.4")
 def test_null_and_absent_are_the_default() -> None:
     assert (
         read(laid_out(3, "40", "a1016e")) == read(laid_out(3, "40", "a1016e", "40", "40")) == Outer(None, "n")
@@ -63,6 +65,7 @@ def test_a_composite_without_fields_is_an_empty_list() -> None:
         assert EMPTY.decode(encoded, 0, len(encoded)) == (Empty(), len(encoded))
 
 
+@pytest.mark.clause("AMQP 1.4")
 @pytest.mark.parametrize(
     ("data", "path"),
     [

@@ -149,6 +149,7 @@ MALFORMED = [
 ]
 
 
+@pytest.mark.clause("AMQP 1.2")
 @pytest.mark.parametrize(("data", "value"), ENCODINGS)
 def test_every_encoding_of_a_value_is_read(data: str, value: object) -> None:
     encoded = bytes.fromhex(data)
@@ -178,6 +179,7 @@ def test_every_format_code_of_the_specification_is_among_them() -> None:
     assert len(codes) == 40
 
 
+@pytest.mark.clause("AMQP 1.2")
 @pytest.mark.parametrize("data", MALFORMED)
 def test_bytes_that_are_no_value_are_malformed(data: str) -> None:
     encoded = bytes.fromhex(data)
@@ -208,6 +210,7 @@ def nested(kind: str, depth: int) -> bytes:
     return bytes.fromhex(data)
 
 
+@pytest.mark.clause("AMQP 1.2")
 @pytest.mark.parametrize("kind", NESTINGS)
 def test_nesting_has_a_limit(kind: str) -> None:
     data = nested(kind, NESTING_DEPTH_MAX if kind != "described arrays" else NESTING_DEPTH_MAX // 2)

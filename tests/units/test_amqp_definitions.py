@@ -19,6 +19,7 @@ from headwater.errors import InvalidField, MalformedValue
 from tests.amqp_material import compound, laid_out
 
 
+@pytest.mark.clause("AMQP 2.8")
 def test_an_error_is_read_as_it_is_written() -> None:
     error = ErrorValue(Symbol("x:y"), "why", {Symbol("a"): [1]})
     data = bytes.fromhex(
@@ -39,6 +40,7 @@ def test_what_a_peer_does_wrong_has_a_condition_of_the_specification(kind: type)
     assert Condition(kind.condition) in Condition  # type: ignore[attr-defined]
 
 
+@pytest.mark.clause("AMQP 2.8")
 def test_numbers_are_those_of_the_specification() -> None:
     assert [*map(int, Role)] == [0, 1]
     assert [mode.name for mode in SenderSettleMode] == ["UNSETTLED", "SETTLED", "MIXED"]

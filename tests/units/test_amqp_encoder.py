@@ -113,6 +113,7 @@ COMPACT: list[tuple[Any, str]] = [
 ]
 
 
+@pytest.mark.clause("AMQP 1.6")
 @pytest.mark.parametrize(("value", "data"), COMPACT)
 def test_a_value_is_written_in_its_shortest_form(value: object, data: str) -> None:
     assert encode(value).hex() == bytes.fromhex(data).hex()

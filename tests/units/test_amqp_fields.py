@@ -87,6 +87,7 @@ def test_a_field_is_read_as_it_is_written(field: FieldType, value: object, data:
     assert behind == 1 + len(encoded_value)
 
 
+@pytest.mark.clause("AMQP 1.4", "AMQP encoding 3")
 @pytest.mark.parametrize(
     ("field", "data", "value"),
     [

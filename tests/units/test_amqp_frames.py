@@ -26,6 +26,7 @@ MAX = FRAME_SIZE_BYTES_MIN_MAX
 END = bytes.fromhex("0000000f 02 00 0007 005317 c0020140")
 
 
+@pytest.mark.clause("AMQP 2.2")
 @pytest.mark.parametrize(
     ("protocol", "header"),
     [
@@ -40,6 +41,7 @@ def test_a_protocol_header_is_read_as_it_is_written(protocol: ProtocolId, header
     assert [read_protocol_header(header, 0, end) for end in range(8)] == [None] * 8
 
 
+@pytest.mark.clause("AMQP 2.2")
 @pytest.mark.parametrize(
     "header",
     [
@@ -57,6 +59,7 @@ def test_another_protocol_is_refused_as_soon_as_it_shows(header: bytes) -> None:
     assert raised.value.header == header
 
 
+@pytest.mark.clause("AMQP 2.3")
 def test_a_frame_is_cut_out_where_it_stands() -> None:
     buffer = b"before" + END + b"behind"
     frame = read_frame(buffer, 6, len(buffer), MAX)
@@ -71,16 +74,19 @@ def test_no_frame_is_given_until_it_is_whole() -> None:
     assert frame_bytes_missing(END, 0, len(END)) == 0
 
 
+@pytest.mark.clause("AMQP 2.3")
 def test_an_extended_header_is_ignored() -> None:
     frame = bytes.fromhex("00000017 04 00 0007 ffffffffffffffff 005317 c0020140")
     assert read_frame(frame, 0, len(frame), MAX) == Frame(FrameType.AMQP, 7, 16, 23)
 
 
+@pytest.mark.clause("AMQP 2.3")
 def test_a_frame_without_a_body_is_one() -> None:
     assert bytes.fromhex("00000008 02 00 0000") == EMPTY_FRAME
     assert read_frame(EMPTY_FRAME, 0, 8, MAX) == Frame(FrameType.AMQP, 0, 8, 8)
 
 
+@pytest.mark.clause("AMQP 2.3")
 @pytest.mark.parametrize(
     "header",
     [
@@ -101,6 +107,7 @@ def test_bytes_that_no_frame_can_begin_with_are_a_framing_error(header: str) -> 
     assert raised.value.condition == "amqp:connection:framing-error"
 
 
+@pytest.mark.clause("AMQP 2.3")
 def test_a_frame_above_the_maximum_is_refused_before_it_is_there() -> None:
     size = (MAX + 1).to_bytes(4, "big")
     with pytest.raises(FrameTooLarge) as raised:

@@ -152,6 +152,7 @@ def decoded(data: bytes) -> Message:
     return decode_message(b"." + data + b".", 1, 1 + len(data))
 
 
+@pytest.mark.clause("AMQP 3.2")
 @pytest.mark.parametrize(("message", "sections"), LAID_OUT)
 def test_a_message_is_written_and_read_as_laid_out(message: Message, sections: list[str]) -> None:
     assert encode_message(message).hex(" ") == message_of(sections).hex(" ")
@@ -177,6 +178,7 @@ def test_a_section_is_known_by_every_form_of_its_descriptor(code: SectionCode) -
         assert read_sections(data, 0, len(data)) == [Section(code, 0, len(data) - 1, len(data))]
 
 
+@pytest.mark.clause("AMQP 3.2")
 @pytest.mark.parametrize(
     "sections",
     [

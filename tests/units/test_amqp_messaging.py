@@ -94,6 +94,7 @@ LAID_OUT: list[tuple[OneOf, Any, str]] = [
 ]
 
 
+@pytest.mark.clause("AMQP 3.4", "AMQP 3.5")
 @pytest.mark.parametrize(("field", "value", "data"), LAID_OUT)
 def test_a_value_is_written_and_read_as_laid_out(field: OneOf, value: Any, data: str) -> None:
     encoded_value = bytes.fromhex(data)
@@ -109,6 +110,7 @@ def test_a_terminus_without_fields_has_the_defaults(field: OneOf, code: int, val
     assert value.durable is TerminusDurability.NONE
 
 
+@pytest.mark.clause("AMQP 3.5", "AMQP encoding 4")
 def test_filters_come_out_as_they_went_in() -> None:
     data = bytes.fromhex(laid_out(0x28, *["40"] * 7, compound(0xC1, SELECTOR_KEY, DESCRIBED_SELECTOR)))
     source, _ = SOURCE.read(data, 0, len(data), 0)

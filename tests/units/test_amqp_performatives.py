@@ -141,12 +141,14 @@ def decoded(data: bytes) -> Performative:
     return performative
 
 
+@pytest.mark.clause("AMQP 2.7", "AMQP encoding 1")
 @pytest.mark.parametrize(("performative", "data"), ENCODED)
 def test_every_field_stands_where_it_is_laid_out(performative: Performative, data: bytes) -> None:
     assert encode_performative(performative).hex(" ") == data.hex(" ")
     assert decoded(data) == performative
 
 
+@pytest.mark.clause("AMQP 2.7", "AMQP encoding 1", "AMQP encoding 2")
 @pytest.mark.parametrize(("performative", "code", "given", "written"), LEAST)
 def test_absent_fields_have_their_defaults_and_are_written_in_full(
     performative: Performative, code: int, given: list[str], written: list[str]
@@ -157,6 +159,7 @@ def test_absent_fields_have_their_defaults_and_are_written_in_full(
     assert decoded(data) == performative
 
 
+@pytest.mark.clause("AMQP encoding 2")
 @pytest.mark.parametrize(("performative", "code", "fields"), FULL)
 def test_any_form_of_descriptor_and_list_is_read(
     performative: Performative, code: int, fields: list[str]

@@ -30,6 +30,7 @@ BODIES: list[tuple[SaslBody, str]] = [
 ]
 
 
+@pytest.mark.clause("AMQP 5.3.3")
 @pytest.mark.parametrize(("body", "data"), BODIES)
 def test_a_body_is_written_and_read_as_laid_out(body: SaslBody, data: str) -> None:
     encoded = bytes.fromhex(data)
@@ -63,6 +64,7 @@ def test_anything_else_is_malformed(data: str) -> None:
         decode_sasl(bytes.fromhex(data), 0, len(bytes.fromhex(data)))
 
 
+@pytest.mark.clause("AMQP 5.3.3")
 @pytest.mark.parametrize(
     "body",
     [

@@ -18,9 +18,6 @@ __all__ = [
     "FRAME_SIZE_BYTES_MAX_DEFAULT",
     "FRAME_SIZE_BYTES_MIN_MAX",
     "HANDLE_MAX_DEFAULT",
-    "LOCALE_DEFAULT",
-    "PORT",
-    "PORT_TLS",
     "RECEIVER_SETTLE_MODE",
     "ROLE",
     "SENDER_SETTLE_MODE",
@@ -31,15 +28,12 @@ __all__ = [
     "SenderSettleMode",
 ]
 
-PORT = 5672
-PORT_TLS = 5671
 FRAME_SIZE_BYTES_MIN_MAX = 512
 """The least that a peer may announce as its largest frame (2.8.19); until its open nothing larger may be sent."""
 FRAME_SIZE_BYTES_MAX_DEFAULT = 0xFFFFFFFF
 CHANNEL_MAX_DEFAULT = 0xFFFF
 HANDLE_MAX_DEFAULT = 0xFFFFFFFF
 DELIVERY_TAG_BYTES_MAX = 32
-LOCALE_DEFAULT = Symbol("en-US")
 
 
 class Role(enum.IntEnum):
