@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --no-input -q
 PYTEST := $(PY) -m pytest
 READY := $(VENV)/.ready
+INSTALLED := $(VENV)/.installed
 PACKAGES := $(VENV)/.packages
 KERNELS := $(wildcard src/headwater/*/_kernel.py src/headwater/*/_*_kernel.py)
 CODE := $(wildcard src tests bench fuzz)
@@ -20,10 +21,11 @@ FUZZ_SECONDS ?= 60
 SOAK_SECONDS ?= 300
 export BENCH_SECONDS FUZZ_SECONDS SOAK_SECONDS
 
-# A virtual environment remembers its folder: when the repository was moved, or a compiled kernel is gone, install anew.
-ifneq ($(shell cat $(READY) 2>/dev/null),$(CURDIR))
-$(READY): FORCE
-else ifneq ($(words $(KERNELS)),$(words $(foreach k,$(KERNELS),$(firstword $(wildcard $(k:.py=.*.so))))))
+# A virtual environment remembers its folder: when the repository was moved, install anew; a kernel that is gone is made.
+ifneq ($(shell cat $(INSTALLED) 2>/dev/null),$(CURDIR))
+$(INSTALLED): FORCE
+endif
+ifneq ($(words $(KERNELS)),$(words $(foreach k,$(KERNELS),$(firstword $(wildcard $(k:.py=.*.so))))))
 $(READY): FORCE
 endif
 
@@ -87,11 +89,17 @@ $(PACKAGES): pyproject.toml | $(PY)
 	@$(PIP) install -r $(VENV)/requirements.txt
 	@touch $@
 
-$(READY): $(PACKAGES) pyproject.toml setup.py $(KERNELS)
+$(INSTALLED): $(PACKAGES) pyproject.toml setup.py
 	@said=$$($(PY) -c "$$CHECK_TOOLS") || { echo "make: $$said" >&2; exit 1; }
-	@echo "make: compiling the kernels"
+	@echo "make: installing headwater into $(VENV), which compiles the kernels (about a minute)"
 	@PYTHONWARNINGS=ignore $(PIP) install --no-deps --no-build-isolation -e .
 	@echo "$(CURDIR)" >$@
+
+# Only what has changed: a kernel takes seconds, all of them a minute.
+$(READY): $(INSTALLED) $(KERNELS)
+	@echo "make: compiling what changed of the kernels"
+	@PYTHONWARNINGS=ignore $(PY) setup.py -q build_ext --inplace --parallel 2
+	@touch $@
 
 # Runs the tests of one marker; a tier without tests says so (pytest would exit with 5).
 define run_marked
