@@ -256,12 +256,15 @@ class Store:
         self._scheduler.dispatch()
 
     def collect(self) -> bool:
-        """Apply commits that are done, and call those that wait for them; whether there were any."""
+        """Apply commits that are done, and call those that wait for them; whether there were any.
+
+        What gathered meanwhile is on its way before those who were called go on appending: the disk waits for nobody.
+        """
         try:
             return self._scheduler.collect()
         finally:
             if self._scheduler.is_dirty:
-                self._dispatch_soon()  # what waited for the journal, and is not marked again
+                self.dispatch()
             if self._waiting_for_room and self.uncommitted_bytes < self.settings.uncommitted_bytes_max:
                 waiting, self._waiting_for_room = self._waiting_for_room, []
                 for call in waiting:
