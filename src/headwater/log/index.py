@@ -12,7 +12,7 @@ entry, 29                                footer of a sealed index, 40
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -30,6 +30,7 @@ __all__ = [
     "find_offset",
     "find_time",
     "is_ordered",
+    "last_time",
 ]
 
 INDEX_ENTRY_BYTES = 29
@@ -41,6 +42,7 @@ _FOOTER = struct.Struct(">8sQQQI")
 _CRC = struct.Struct(">I")
 _FIRST = struct.Struct(">Q")
 _TIME = struct.Struct(">q")
+_TIME_AT = 8
 
 _first_at = _FIRST.unpack_from
 _time_at = _TIME.unpack_from
@@ -156,17 +158,32 @@ def is_ordered(entries: bytes) -> bool:
     return True
 
 
+def last_time(entries: bytes | bytearray) -> int:
+    """The running maximum of time at the last chunk; 0 if there is none."""
+    return int(_time_at(entries, len(entries) - INDEX_ENTRY_BYTES + _TIME_AT)[0]) if entries else 0
+
+
 def find_offset(entries: bytes | bytearray, offset: int) -> int | None:
     """The number of the last chunk that starts at or before an offset; None if there is none."""
-    count = len(entries) // INDEX_ENTRY_BYTES
-    found = bisect_right(range(count), offset, key=lambda n: _first_at(entries, n * INDEX_ENTRY_BYTES)[0])
+    found = _count_below(entries, offset + 1, _first_at, 0)
     return found - 1 if found else None
 
 
 def find_time(entries: bytes | bytearray, timestamp_ms: int) -> int | None:
     """The number of the first chunk at which the running maximum of time reaches a time; None if none does."""
-    count = len(entries) // INDEX_ENTRY_BYTES
-    found = bisect_left(
-        range(count), timestamp_ms, key=lambda n: _time_at(entries, n * INDEX_ENTRY_BYTES + 8)[0]
-    )
-    return found if found < count else None
+    found = _count_below(entries, timestamp_ms, _time_at, _TIME_AT)
+    return found if found * INDEX_ENTRY_BYTES < len(entries) else None
+
+
+def _count_below(
+    entries: bytes | bytearray, value: int, field_at: Callable[[bytes | bytearray, int], tuple[int]], at: int
+) -> int:
+    """How many entries hold less in a field that never falls; `bisect` with a key takes half as long again."""
+    low, high = 0, len(entries) // INDEX_ENTRY_BYTES
+    while low < high:
+        middle = (low + high) >> 1
+        if field_at(entries, middle * INDEX_ENTRY_BYTES + at)[0] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -13,7 +13,7 @@ from headwater.encoding._kernel import SCAN_FIELDS, scan_chunks
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header
 from headwater.errors import LogCorrupt, MalformedChunk, PartitionDeleted
 from headwater.log.files import storage_error
-from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time
+from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time, last_time
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.read_ahead import ReadAhead
 from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
@@ -267,12 +267,7 @@ def last_chunk_offset(partition: Partition) -> int | None:
 def find_timestamp(partition: Partition, timestamp_ms: int) -> int:
     """The first offset of the first chunk at which time, which never falls, has reached a time; the end if none has."""
     entries_of = partition.owner.indexes.entries
-
-    def last_time(segment: Segment) -> int:
-        entries = entries_of(segment)
-        return entry_at(entries, len(entries) // INDEX_ENTRY_BYTES - 1).timestamp_ms_max if entries else 0
-
-    number = bisect_left(partition.segments, timestamp_ms, key=last_time)
+    number = bisect_left(partition.segments, timestamp_ms, key=lambda segment: last_time(entries_of(segment)))
     for segment in partition.segments[number : number + 1]:
         entries = entries_of(segment)
         found = find_time(entries, timestamp_ms)

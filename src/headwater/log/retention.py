@@ -7,7 +7,7 @@ from pathlib import Path
 
 from headwater.errors import StorageError, SyncFailed
 from headwater.log.files import Files
-from headwater.log.index import INDEX_ENTRY_BYTES, entry_at
+from headwater.log.index import last_time
 from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
 from headwater.log.segment import INDEX_SUFFIX, REMOVED_SUFFIX
@@ -98,8 +98,7 @@ def enforce_retention(partition: Partition, now_ms: int) -> None:
 
 
 def _last_time(partition: Partition, number: int) -> int:
-    entries = partition.owner.indexes.entries(partition.segments[number])
-    return entry_at(entries, len(entries) // INDEX_ENTRY_BYTES - 1).timestamp_ms_max if entries else 0
+    return last_time(partition.owner.indexes.entries(partition.segments[number]))
 
 
 def _ignore(error: StorageError | None) -> None:
