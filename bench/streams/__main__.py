@@ -97,12 +97,19 @@ def _rounds(
 ) -> tuple[list[Values], list[Values]]:
     """What each round gave, ours and theirs; the servers take turns, so that both meet the same machine."""
     values: list[list[Values]] = [[], []]
-    for server in servers:
+    running = list(enumerate(servers))
+    for _, server in running:
         case.prepare(bench, server)
     try:
         for _ in range(rounds):
-            for number, server in enumerate(servers):
-                values[number].append(case.run(bench, server))
+            for number, server in list(running):
+                try:
+                    values[number].append(case.run(bench, server))
+                except LoadFailed as error:
+                    if number == 0:
+                        raise
+                    say(f"  {server.name} does not get through it: {error}")
+                    running.pop()
     finally:
         for server in servers:
             case.clean(bench, server)

@@ -117,16 +117,14 @@ class Loader:
             yield process
 
     @contextlib.contextmanager
-    def again_and_again(self, server: Server, mode: str, *options: str) -> Iterator[list[Load]]:
-        """Runs one after the other while something else is measured; gives their reports at the end."""
+    def repeated_beside(self, server: Server, times: int, mode: str, *options: str) -> Iterator[list[Load]]:
+        """So many runs one after the other while something else is measured; gives their reports at the end."""
         loads: list[Load] = []
         failures: list[Exception] = []
-        stop = threading.Event()
 
         def work() -> None:
             try:
-                while not stop.is_set():
-                    loads.append(self.run(server, mode, *options))
+                loads.extend(self.run(server, mode, *options) for _ in range(times))
             except (LoadFailed, OSError) as error:
                 failures.append(error)
 
@@ -135,7 +133,6 @@ class Loader:
         try:
             yield loads
         finally:
-            stop.set()
             thread.join()
         if failures:
             raise failures[0]

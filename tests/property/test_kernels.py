@@ -172,6 +172,21 @@ def test_gathering_keeps_its_contract(
     assert gathered(form, body, len(messages), filtered, last, room, entries_room) == (expected, out, ids)
 
 
+# new_buffer
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_buffer_has_its_size_and_may_be_written(form: Any) -> None:
+    for size in (0, 1, 70_000):
+        buffer = form.new_buffer(size)
+        assert type(buffer) is bytearray
+        assert len(buffer) == size
+        buffer[:] = bytes(size)
+        assert buffer == bytes(size)
+    with pytest.raises(ValueError, match="-1 bytes"):
+        form.new_buffer(-1)
+
+
 # join_published
 
 

@@ -224,6 +224,9 @@ class FaultyFiles(Files):
         buffer[: len(part)] = part
         return len(part)
 
+    def expect_reads(self, fd: int, position: int, count: int) -> None:
+        self._read_operation("expect", self._entry(fd).path)
+
     def write_and_sync(self, fd: int, position: int, buffers: Sequence[Buffer], *, sync: bool) -> int:
         entry = self._entry(fd)
         if not entry.writable:

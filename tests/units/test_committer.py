@@ -135,3 +135,24 @@ def test_more_jobs_than_the_queue_takes_wait_until_some_are_back(committer: Thre
         committer.wait()
         done += committer.collect()
     assert set(map(id, done)) == set(map(id, jobs))
+
+
+def test_what_runs_in_the_background_keeps_no_commit_waiting(committer: ThreadedCommitter) -> None:
+    blocked = threading.Event()
+    background = [Job(blocked) for _ in range(2 * QUEUED_JOBS_MAX)]
+    for job in background:
+        committer.submit_background(job)
+    commit = Job()
+    committer.submit(commit)
+    committer.wait()
+    assert committer.collect() == [commit]
+    blocked.set()
+
+
+def test_closing_waits_for_all_that_was_submitted() -> None:
+    committer = ThreadedCommitter(1, 1)
+    jobs = [Job() for _ in range(2 * QUEUED_JOBS_MAX)]
+    for job in jobs:
+        committer.submit(job)
+    committer.close()
+    assert all(job.thread for job in jobs)

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.errors import LogCorrupt, PartitionReadOnly, ReadFailed
 from headwater.log.partition import Partition, PartitionState
-from headwater.log.reader import Reader, find_timestamp, locate
+from headwater.log.reader import SPAN_BYTES_MIN, Reader, find_timestamp, locate
 from tests.log_material import Answers, Machine, append, pinned_bytes, publish, read_all, read_records
 
 
@@ -224,6 +224,7 @@ def test_a_damaged_length_makes_no_reader_ask_for_memory(machine: Machine) -> No
         assert reader.read() is not None
         with pytest.raises(LogCorrupt, match="beyond the end of its segment"):
             reader.read()
+    assert reader._buffer is not None
     assert len(reader._buffer) < 100_000
 
 
@@ -288,3 +289,78 @@ def test_a_clock_that_steps_back_never_hides_an_event(machine: Machine, way: str
 
 def test_a_time_in_a_partition_without_events_is_its_end(machine: Machine) -> None:
     assert find_timestamp(machine.log(), 5) == 0
+
+
+def spans(machine: Machine, partition: Partition, offset: int) -> list[bytes]:
+    found = []
+    with Reader(partition, offset, keeps_runs=True) as reader:
+        while (span := reader.next_span()) is not None:
+            found.append(machine.files.read(span.fd, span.position, span.byte_count))
+            span.release()
+    return found
+
+
+def test_large_chunks_on_disk_are_found_where_they_lie(machine: Machine) -> None:
+    partition = filled(machine, size=SPAN_BYTES_MIN, segment_bytes=4 * SPAN_BYTES_MIN)
+    behind = deliveries(partition, 0)
+    in_first_segment = spans(machine, partition, 0)
+    assert in_first_segment == behind[: len(in_first_segment)]
+    assert len(in_first_segment) > 1
+    with Reader(partition, 0, keeps_runs=True) as reader:
+        got: list[bytes] = []
+        while reader.offset < partition.committed_offset:
+            span = reader.next_span()
+            if span is not None:
+                got.append(machine.files.read(span.fd, span.position, span.byte_count))
+                span.release()
+            elif (run := reader.read()) is not None:
+                got += [bytes(delivery) for delivery in run.deliveries]
+    assert got == behind
+    machine.store.close()
+    assert machine.files.open_descriptors() == []
+
+
+def test_small_chunks_and_those_in_memory_are_read(machine: Machine) -> None:
+    assert spans(machine, filled(machine, size=100), 0) == []
+    large = Machine()
+    assert spans(large, filled(large, 3, size=SPAN_BYTES_MIN), 0) == []
+
+
+def test_a_large_chunk_whose_end_is_not_in_memory_is_waited_for(machine: Machine) -> None:
+    partition = filled(machine, 3, size=SPAN_BYTES_MIN)
+    machine.files.cold_read_chance = 1.0
+    with Reader(partition, 0, keeps_runs=True) as reader:
+        with pytest.raises(BlockingIOError):
+            reader.next_span()
+        assert reader.offset == 0
+        machine.files.cold_read_chance = 0.0
+        span = reader.next_span()
+        assert span is not None
+        assert reader.offset == 1
+        span.release()
+
+
+def test_a_large_chunk_with_a_broken_header_is_damage_that_reading_tells(machine: Machine) -> None:
+    partition = filled(machine, 3, size=SPAN_BYTES_MIN)
+    with Reader(partition, 0, keeps_runs=True) as reader:
+        span = reader.next_span()
+        assert span is not None
+        span.release()
+        position = span.position + span.header.total_bytes
+        fd = machine.files.open(partition.segments[0].path, write=True)
+        machine.files.write(fd, position, b"XXXX")
+        machine.files.close(fd)
+        assert reader.next_span() is None
+        with pytest.raises(LogCorrupt):
+            reader.read()
+
+
+def test_a_reader_that_waits_at_the_end_holds_no_buffer(machine: Machine) -> None:
+    partition = filled(machine, 3)
+    with Reader(partition, 0, keeps_runs=True) as reader:
+        while reader.read() is not None:
+            pass
+        assert reader._buffer is None
+        append(partition, b"more")
+        machine.store.flush()
+        assert reader.read() is not None

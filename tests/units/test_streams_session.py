@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.log.file_span import FileSpan
 from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity, Peer
 from headwater.server.security.sasl import Sasl
@@ -48,6 +49,12 @@ class Connection:
         return False
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
+        raise AssertionError("there is no socket")
+
+    def can_send_files(self) -> bool:
+        return False
+
+    def deliver_span(self, subscription: Subscription, span: FileSpan) -> None:
         raise AssertionError("there is no socket")
 
     def call_soon(self, subscription: Subscription) -> None:

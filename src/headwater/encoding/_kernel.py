@@ -24,6 +24,7 @@ import cython
 from headwater.errors import MalformedChunk, MalformedFrame, MalformedSubBatch
 
 if cython.compiled:
+    from cython.cimports.cpython.bytearray import PyByteArray_FromStringAndSize
     from cython.cimports.libc.string import memcpy, memmove
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "filter_values",
     "gather_published",
     "join_published",
+    "new_buffer",
     "pass_entries",
     "scan_chunks",
     "walk_entries",
@@ -73,6 +75,16 @@ _OFFSET_MAX = cython.declare(cython.ulonglong, (1 << 63) - 1)
 
 # Larger frames are worth a call each, and not worth a copy.
 _JOINED_FRAME_BYTES_MAX = cython.declare(cython.ulonglong, 1 << 16)
+
+
+def new_buffer(size: cython.Py_ssize_t) -> bytearray:
+    """A buffer that is to be filled, and holds anything before that: to write zeros first costs as much as a copy."""
+    if size < 0:
+        raise ValueError(f"{size} bytes are no size")
+    if cython.compiled:
+        return PyByteArray_FromStringAndSize(cython.NULL, size)
+    else:
+        return bytearray(size)
 
 
 def gather_published(

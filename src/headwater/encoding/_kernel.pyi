@@ -10,6 +10,7 @@ UNNAMED: int
 NOTHING_PUBLISHED: int
 SCAN_FIELDS: int
 
+def new_buffer(size: int) -> bytearray: ...
 def gather_published(
     body: _Readable,
     start: int,

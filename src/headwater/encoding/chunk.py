@@ -105,9 +105,19 @@ class ChunkHeader(msgspec.Struct, frozen=True, gc=False):
     bloom_bytes: int
 
     @property
+    def deliver_bytes(self) -> int:
+        """Header and data, as consumers get them."""
+        return CHUNK_HEADER_BYTES + self.data_bytes
+
+    @property
     def total_bytes(self) -> int:
         """Header, data and trailer together."""
-        return CHUNK_HEADER_BYTES + self.data_bytes + self.trailer_bytes
+        return self.deliver_bytes + self.trailer_bytes
+
+    @property
+    def next_offset(self) -> int:
+        """The first offset behind it."""
+        return self.first_offset + self.records
 
 
 class Trailer(msgspec.Struct, frozen=True):

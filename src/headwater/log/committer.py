@@ -15,8 +15,8 @@ from headwater.log.files import Buffer
 
 __all__ = ["QUEUED_JOBS_MAX", "Committer", "Job", "PlainWrite", "ThreadedCommitter", "WriteJob"]
 
-QUEUED_JOBS_MAX = 1024
-"""More wait until some are back: the pipes of a queue must never be full."""
+QUEUED_JOBS_MAX = 256
+"""More wait until some are back: as many go into the smallest pipe there is, one page, which must never be full."""
 
 PlainWrite: TypeAlias = tuple[int, int, Sequence[Buffer], bool]
 """Descriptor, position, buffers, and whether to sync."""
@@ -95,6 +95,8 @@ class ThreadedCommitter:
         self._numbers = itertools.count()
         self._jobs: dict[int, Job] = {}
         """Handed out and not given back, by number."""
+        self._queued: set[int] = set()
+        """Of these, what the threads that commit have; not what runs in the background, for which no commit waits."""
         self._waiting: deque[int] = deque()
         self._background: SimpleQueue[int | None] = SimpleQueue()
         self._threads = [
@@ -117,7 +119,7 @@ class ThreadedCommitter:
     def submit(self, job: Job) -> None:
         """Take a job; a free thread runs it."""
         number = self._keep(job)
-        if len(self._jobs) > QUEUED_JOBS_MAX:
+        if len(self._queued) >= QUEUED_JOBS_MAX:
             self._waiting.append(number)
         else:
             self._hand_out(number)
@@ -131,11 +133,12 @@ class ThreadedCommitter:
         done = []
         for number, is_write in self._queue.collect():
             job = self._jobs.pop(number)
+            self._queued.discard(number)
             if is_write:
                 assert isinstance(job, WriteJob), "only these are writes"
                 job.wrote(0)
             done.append(job)
-        while self._waiting and len(self._jobs) - len(self._waiting) < QUEUED_JOBS_MAX:
+        while self._waiting and len(self._queued) < QUEUED_JOBS_MAX:
             self._hand_out(self._waiting.popleft())
         return done
 
@@ -148,7 +151,8 @@ class ThreadedCommitter:
     def close(self) -> None:
         """Wait for what is under way and stop."""
         while self._waiting:
-            self._hand_out(self._waiting.popleft())
+            self.wait()
+            self.collect()
         commit_threads, background_threads = self._counts
         for _ in range(commit_threads):
             self._queue.put_stop()
@@ -165,6 +169,7 @@ class ThreadedCommitter:
 
     def _hand_out(self, number: int) -> None:
         job = self._jobs[number]
+        self._queued.add(number)
         write = job.plain_write() if isinstance(job, WriteJob) else None
         if write is None:
             self._queue.put_call(number)

@@ -106,6 +106,10 @@ class Files:
                     raise  # else the file system cannot tell, as those in memory or of a network
         return os.preadv(fd, [buffer], position)
 
+    def expect_reads(self, fd: int, position: int, count: int) -> None:
+        """Have the system fetch what will be read soon; it is nothing to rely on."""
+        os.posix_fadvise(fd, position, count, os.POSIX_FADV_WILLNEED)
+
     def write(self, fd: int, position: int, data: Buffer) -> None:
         """Write all of `data`; nothing is synced."""
         self.raise_code(self.write_and_sync(fd, position, [data], sync=False))

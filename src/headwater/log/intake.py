@@ -6,7 +6,7 @@ import struct
 from array import array
 from collections.abc import Callable
 
-from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published
+from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published, new_buffer
 from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ENTRIES_MAX
 from headwater.errors import EntryTooLarge, InvalidEntries, StorageError
@@ -45,7 +45,7 @@ class Gathering:
 
     def __init__(self, first_offset: int, data_bytes: int) -> None:
         self.first_offset = first_offset
-        self.buffer = bytearray(CHUNK_HEADER_BYTES + data_bytes)
+        self.buffer = new_buffer(CHUNK_HEADER_BYTES + data_bytes)
         self.end = CHUNK_HEADER_BYTES
         self.entries = 0
         self.records = 0

@@ -9,9 +9,10 @@ from typing import Self
 
 import msgspec
 
-from headwater.encoding._kernel import SCAN_FIELDS, scan_chunks
+from headwater.encoding._kernel import SCAN_FIELDS, new_buffer, scan_chunks
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ChunkType, check_data, read_header
 from headwater.errors import LogCorrupt, MalformedChunk, PartitionDeleted
+from headwater.log.file_span import FileSpan
 from headwater.log.files import storage_error
 from headwater.log.index import INDEX_ENTRY_BYTES, entry_at, find_offset, find_time, last_time
 from headwater.log.partition import Partition, PartitionState
@@ -21,6 +22,8 @@ from headwater.log.segment import SEGMENT_HEADER_BYTES, Segment
 __all__ = ["ChunkView", "Reader", "Run", "find_timestamp", "last_chunk_offset", "locate"]
 
 READ_BYTES = 256 * 1024
+SPAN_BYTES_MIN = 32 * 1024
+"""Smaller chunks are read many at once, which costs less than a look at each."""
 _CHUNKS_MAX = 1024
 
 
@@ -89,8 +92,9 @@ class Reader:
     ) -> None:
         """With `keeps_runs` every run has a buffer of its own, for those who hand it on."""
         self._partition = partition
-        self._buffer = bytearray(READ_BYTES) if buffer is None else buffer
-        self._fields = array("q", bytes(8 * SCAN_FIELDS * _CHUNKS_MAX))
+        self._buffer = buffer
+        self._header = bytearray(CHUNK_HEADER_BYTES)
+        self._fields = array("q")
         self._verify = verify
         self._keeps_runs = keeps_runs
         self._segment: Segment | None = None
@@ -109,7 +113,9 @@ class Reader:
         self.close()
 
     def close(self) -> None:
-        """Give the file back; a reader that waits at the end holds none."""
+        """Give the file back; a reader that waits at the end holds none, and no buffer of its own."""
+        if self._keeps_runs:
+            self._buffer, self._fields = None, array("q")
         if self._segment is not None:
             self._partition.owner.open_files.release(self._segment.path)
             self._segment = None
@@ -119,24 +125,33 @@ class Reader:
 
         With `wait=False` a page that is not in memory raises `BlockingIOError`: then `read_ahead`.
         """
-        partition = self._partition
-        if partition.state is PartitionState.DELETED:
-            self.close()
-            raise PartitionDeleted(partition.name)
-        if self.offset < partition.first_offset:
-            self.offset = partition.first_offset
-            self.close()
-        if self.offset >= partition.committed_offset:
-            self.close()
-            if partition.state is PartitionState.DAMAGED and partition.error is not None:
-                raise partition.error
+        if not self._has_more():
             return None
         try:
             return self._read_tail() or self._read_disk(wait)
         except BlockingIOError:
             raise
         except OSError as error:
-            raise storage_error(error.errno or 0, partition.folder, reading=True) from error
+            raise storage_error(error.errno or 0, self._partition.folder, reading=True) from error
+
+    def next_span(self) -> FileSpan | None:
+        """The next chunk where it lies on disk, if it is large; None if it had better be read, or there is none.
+
+        It is in memory, as far as its first and last page tell; else this raises `BlockingIOError`: then `read_ahead`.
+        """
+        if not self._has_more() or self._is_in_tail():
+            return None
+        try:
+            segment = self._segment or self._open()
+            span = self._span(segment)
+        except BlockingIOError:
+            raise
+        except OSError:
+            return None  # `read` says what it means
+        if span is not None:
+            self._position += span.header.total_bytes
+            self._chunk_offset = self.offset = span.header.next_offset
+        return span
 
     def read_ahead(self, on_done: Callable[[], None]) -> None:
         """After `BlockingIOError`: fetch what comes next on a thread; read again when `on_done` is called."""
@@ -148,11 +163,49 @@ class Reader:
             ReadAhead(owner.files, owner.open_files, self._segment.path, self._position, on_done)
         )
 
-    def _read_tail(self) -> Run | None:
+    def _has_more(self) -> bool:
+        partition = self._partition
+        if partition.state is PartitionState.DELETED:
+            self.close()
+            raise PartitionDeleted(partition.name)
+        if self.offset < partition.first_offset:
+            self.offset = partition.first_offset
+            self.close()
+        if self.offset >= partition.committed_offset:
+            self.close()
+            if partition.state is PartitionState.DAMAGED and partition.error is not None:
+                raise partition.error
+            return False
+        return True
+
+    def _is_in_tail(self) -> bool:
         tail = self._partition.tail
-        if not tail or self.offset < tail[0].first_offset:
+        return bool(tail) and self.offset >= tail[0].first_offset
+
+    def _span(self, segment: Segment) -> FileSpan | None:
+        files, view = self._partition.owner.files, memoryview(self._header)
+        if segment.size - self._position < SPAN_BYTES_MIN:
+            return None
+        if files.read_into(self._fd, view, self._position, wait=False) < CHUNK_HEADER_BYTES:
+            return None
+        try:
+            header = read_header(view, 0)
+        except MalformedChunk:
+            return None
+        goes_on = header.first_offset == self._chunk_offset and header.next_offset > self.offset
+        if header.type is not ChunkType.USER or not goes_on or header.deliver_bytes < SPAN_BYTES_MIN:
+            return None
+        if self._position + header.total_bytes > segment.size:
+            return None
+        if not files.read_into(self._fd, view[:1], self._position + header.deliver_bytes - 1, wait=False):
+            return None
+        return FileSpan(self._partition.owner.open_files, segment.path, self._position, header)
+
+    def _read_tail(self) -> Run | None:
+        if not self._is_in_tail():
             return None
         self.close()
+        tail = self._partition.tail
         number = bisect_right(tail, self.offset, key=lambda chunk: chunk.first_offset) - 1
         chunk = tail[number]
         fields = array(
@@ -168,9 +221,7 @@ class Reader:
             if self._position >= segment.size:
                 self._open_next(segment)
                 continue
-            if self._keeps_runs and self._handed_out:
-                self._buffer, self._handed_out = bytearray(len(self._buffer)), False
-            view = memoryview(self._buffer)[: segment.size - self._position]
+            view = memoryview(self._room())[: segment.size - self._position]
             size = self._partition.owner.files.read_into(self._fd, view, self._position, wait=wait)
             count, consumed, offset, damaged = scan_chunks(view, 0, size, self._chunk_offset, self._fields)
             if not count:
@@ -184,6 +235,17 @@ class Reader:
                 self.offset = offset
                 self._handed_out = True
                 return Run(view, self._fields, count)
+
+    def _room(self) -> bytearray:
+        """The buffer for the next read."""
+        if not self._fields:
+            self._fields = array("q", bytes(8 * SCAN_FIELDS * _CHUNKS_MAX))
+        if self._buffer is None:
+            self._buffer = new_buffer(READ_BYTES)
+        elif self._keeps_runs and self._handed_out:
+            self._buffer = new_buffer(len(self._buffer))
+        self._handed_out = False
+        return self._buffer
 
     def _open(self) -> Segment:
         segment, self._position, self._chunk_offset = locate(self._partition, self.offset)
@@ -216,7 +278,7 @@ class Reader:
         end = self._position + (total if size >= CHUNK_HEADER_BYTES else CHUNK_HEADER_BYTES)
         if end > self._segment.size:
             raise self._damage(self._segment, self._position, "a chunk reaches beyond the end of its segment")
-        self._buffer = bytearray(total)
+        self._buffer = new_buffer(total)
 
     def _check(self, view: memoryview, count: int, consumed: int, offset: int) -> tuple[int, int, int]:
         """The same for the chunks whose data is right; raises at the first one if it is not."""

@@ -17,9 +17,11 @@ from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 from headwater.errors import PeerError
+from headwater.log.file_span import FileSpan
 from headwater.server.security.identity import Peer, certificate_user, is_loopback
 from headwater.server.streams.consuming import Subscription, committed_chunk_id
 from headwater.server.streams.door import Door, Endpoint
+from headwater.server.streams.file_sender import FileSender
 from headwater.server.streams.handshake import Handshake
 from headwater.server.streams.heartbeat import HeartbeatTimer
 from headwater.server.streams.session import Session
@@ -71,6 +73,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         """A frame that was cut, and room for the rest of it."""
         self._kept_bytes = 0
         self._held: _Work | None = None
+        self._file_sender: FileSender | None = None
+        """Made when the first chunk may go from its file to the socket."""
         self._is_writable = True
         self._is_reading = True
         self._awaits_room = False
@@ -78,6 +82,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._write_due = False
         self._is_stopping = False
         self._is_winding_up = False
+        self._is_ending = False
         self._is_closing = False
         self._timeout: asyncio.TimerHandle | None = None
         self._heartbeat: HeartbeatTimer | None = None
@@ -121,7 +126,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         )
         self._advertised = self._advertised.or_else(transport.get_extra_info("sockname"))
         self._handshake = Handshake(door, self._machine, peer, self.name, self._advertised)
-        transport.set_write_buffer_limits(high=limits.delivery_bytes_high)
+        # Writing goes on when all is out: the socket alone holds enough, and a file waits for no less.
+        transport.set_write_buffer_limits(high=limits.delivery_bytes_high, low=0)
         door.connections.add(self)
         self._expect(limits.step_timeout_s)
 
@@ -133,6 +139,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         for timer in (self._timeout, self._heartbeat, self._authenticating):
             if timer is not None:
                 timer.cancel()
+        if self._file_sender is not None:
+            self._file_sender.close()
         if self.session is not None:
             self.session.close()
 
@@ -334,16 +342,28 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def can_deliver(self) -> bool:
         """Whether more chunks may be queued for the socket."""
-        return self._is_writable and not self._machine.has_ended
+        return self._is_writable and not self._sends_file and not self._machine.has_ended
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
         """Queue one chunk behind all answers."""
-        machine = self._machine
-        last = committed_chunk_id(subscription.partition) if machine.takes_committed_chunk_id else 0
-        header = machine.deliver_header(subscription.id, len(chunk), last)
+        header = self._deliver_header(subscription, len(chunk))
         self._write()
-        self.sent_bytes += len(header) + len(chunk)
         self._transport.writelines((header, chunk))
+
+    def can_send_files(self) -> bool:
+        """Whether the next chunk may go from its file to the socket: nothing encrypts it or waits before it."""
+        self._write()
+        if self._is_closing or self.is_encrypted or self._transport.get_write_buffer_size():
+            return False
+        if self._file_sender is None:
+            fd = self._transport.get_extra_info("socket").fileno()
+            self._file_sender = FileSender(self._door.loop, fd, self._file_sent, self.abort)
+        return True
+
+    def deliver_span(self, subscription: Subscription, span: FileSpan) -> None:
+        """Send one chunk from its file; what is to be written meanwhile waits for it."""
+        assert self._file_sender is not None, "can_send_files said that it may"
+        self._file_sender.send(self._deliver_header(subscription, span.byte_count), span)
 
     def call_soon(self, subscription: Subscription) -> None:
         """Go on with a subscription in the next turn of the loop."""
@@ -384,7 +404,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
         data = self._machine.data_to_send()
         if data:
             self.sent_bytes += len(data)
-            self._transport.write(data)
+            if self._file_sender is not None and self._file_sender.is_busy:
+                self._file_sender.put_behind(data)
+            else:
+                self._transport.write(data)
         if self._machine.has_ended:
             self._wind_up()
 
@@ -400,15 +423,42 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def _end(self) -> None:
         """Close the socket when what was sent has gone out."""
-        if not self._is_closing:
+        self._is_ending = True
+        if not self._is_closing and not self._sends_file:
             self._is_closing = True
             self._transport.close()
 
+    def _file_sent(self) -> None:
+        """The socket has taken the rest of a chunk."""
+        assert self._file_sender is not None
+        self._transport.write(self._file_sender.take_behind())
+        if self._is_ending:
+            self._end()
+        else:
+            self._writable_again()
+
+    def _deliver_header(self, subscription: Subscription, chunk_bytes: int) -> bytes:
+        machine = self._machine
+        last = committed_chunk_id(subscription.partition) if machine.takes_committed_chunk_id else 0
+        header = machine.deliver_header(subscription.id, chunk_bytes, last)
+        self.sent_bytes += len(header) + chunk_bytes
+        return header
+
+    @property
+    def _sends_file(self) -> bool:
+        return self._file_sender is not None and self._file_sender.is_busy
+
+    @property
+    def _unsent_bytes(self) -> int:
+        """What waits for the socket."""
+        of_file = 0 if self._file_sender is None else self._file_sender.unsent_bytes
+        return of_file + self._transport.get_write_buffer_size()
+
     def _may_answer(self) -> bool:
         """Whether the client reads what it asked for."""
-        return self._is_writable or (
-            self._transport.get_write_buffer_size() < self._door.limits.answer_bytes_max
-        )
+        if self._is_writable and not self._sends_file:
+            return True
+        return self._unsent_bytes < self._door.limits.answer_bytes_max
 
     # Time
 
@@ -425,7 +475,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
     def _send_heartbeat(self) -> None:
         if not self._is_reading and self._heartbeat is not None:
             # It may have sent what we did not read: for reasons of ours, or while it reads what it asked for.
-            unread = self._transport.get_write_buffer_size()
+            unread = self._unsent_bytes
             self._heartbeat.heard = self._may_answer() or unread < self._unread_bytes
             self._unread_bytes = unread
         self._machine.send(c.Heartbeat())

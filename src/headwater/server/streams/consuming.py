@@ -11,6 +11,7 @@ from headwater.encoding._hash_kernel import bloom_may_contain
 from headwater.encoding._kernel import SCAN_FIELDS
 from headwater.encoding.chunk import ChunkType
 from headwater.errors import StorageError
+from headwater.log.file_span import FileSpan
 from headwater.log.partition import Partition
 from headwater.log.reader import Reader, Run, find_timestamp, last_chunk_offset
 from headwater.server.streams.sub_batches import split_at_sub_batches
@@ -37,6 +38,12 @@ class Deliveries(Protocol):
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
         """Queue one chunk."""
+
+    def can_send_files(self) -> bool:
+        """Whether the next chunk may go from its file to the socket."""
+
+    def deliver_span(self, subscription: Subscription, span: FileSpan) -> None:
+        """Send one chunk from its file."""
 
     def call_soon(self, subscription: Subscription) -> None:
         """Call `pump` again in the next turn of the loop."""
@@ -138,27 +145,45 @@ class Subscription:
                     return
                 left -= taken
                 continue
-            self.credit -= 1
-            records, first_offset = _RECORDS_AND_OFFSET.unpack_from(chunk, _RECORDS_AT)
-            self.records_delivered += records
-            self.offset = first_offset + records
+            self._delivers(*_RECORDS_AND_OFFSET.unpack_from(chunk, _RECORDS_AT))
             self._deliveries.deliver(self, chunk)
 
     def _may_deliver(self) -> bool:
         ready = self.credit > 0 and not (self.is_paused or self._is_closed or self._is_waiting)
         return ready and self._deliveries.can_deliver()
 
+    def _delivers(self, records: int, first_offset: int) -> None:
+        """A chunk is about to be delivered."""
+        self.credit -= 1
+        self.records_delivered += records
+        self.offset = first_offset + records
+
     def _read(self) -> int:
-        """Fetch the next chunks; gives their bytes, or 0 if that takes time: `pump` is called when they are there."""
+        """Fetch the next chunks, or deliver one from its file; gives their bytes, or 0 if there are none yet: `pump` is
+        called when they are there."""
         try:
-            run = self._reader.read(wait=False)
+            return self._deliver_span() or self._read_run()
         except BlockingIOError:
             self._is_waiting = True
             self._reader.read_ahead(self._fetched)
-            return 0
         except StorageError as error:
             self._deliveries.reading_failed(self, error)
+        return 0
+
+    def _deliver_span(self) -> int:
+        """Deliver the next chunk from its file, if it is large and goes as it is; gives its bytes, else 0."""
+        goes_as_it_is = self._filter is None and not self._splits_at_sub_batches
+        if not goes_as_it_is or not self._deliveries.can_send_files():
             return 0
+        span = self._reader.next_span()
+        if span is None:
+            return 0
+        self._delivers(span.header.records, span.header.first_offset)
+        self._deliveries.deliver_span(self, span)
+        return span.byte_count
+
+    def _read_run(self) -> int:
+        run = self._reader.read(wait=False)
         if run is None:
             self.offset = self._reader.offset
             self.partition.on_committed.add(self.pump)

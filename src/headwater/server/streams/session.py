@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 
 from headwater.engine.single_active import GroupId
 from headwater.errors import StorageError
+from headwater.log.file_span import FileSpan
 from headwater.log.log import PARTITIONS_MAX
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import last_chunk_offset
@@ -39,6 +40,12 @@ class Outlet(Protocol):
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
         """Queue one chunk behind all answers."""
+
+    def can_send_files(self) -> bool:
+        """Whether the next chunk may go from its file to the socket."""
+
+    def deliver_span(self, subscription: Subscription, span: FileSpan) -> None:
+        """Send one chunk from its file."""
 
     def call_soon(self, subscription: Subscription) -> None:
         """Go on with a subscription in the next turn of the loop."""
@@ -171,6 +178,12 @@ class Session:
 
     def deliver(self, subscription: Subscription, chunk: memoryview) -> None:
         self._outlet.deliver(subscription, chunk)
+
+    def can_send_files(self) -> bool:
+        return self._outlet.can_send_files()
+
+    def deliver_span(self, subscription: Subscription, span: FileSpan) -> None:
+        self._outlet.deliver_span(subscription, span)
 
     def call_soon(self, subscription: Subscription) -> None:
         self._outlet.call_soon(subscription)
