@@ -16,6 +16,7 @@ import msgspec
 
 from bench.figure import Figure, Options, at_least, figure_of
 from headwater.encoding import chunk
+from headwater.encoding._amqp_kernel import join_dispositions, scan_transfers, skim_entries
 from headwater.encoding._hash_kernel import murmur3_32
 from headwater.encoding._kernel import (
     SCAN_FIELDS,
@@ -24,7 +25,10 @@ from headwater.encoding._kernel import (
     scan_chunks,
     walk_entries,
 )
+from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans, write_transfers
+from headwater.encoding.amqp_message import data_section
 from headwater.encoding.chunk import ChunkType
+from headwater.encoding.delivery_annotations import annotations_before_offset, offset_digits
 
 __all__ = ["run"]
 
@@ -33,6 +37,8 @@ ROUND_SECONDS = 0.01
 MESSAGES = 1_000
 MESSAGE_BYTES = 100
 AIM_M_PER_S = 150.0
+READ_AIM_NS = 50
+WRITE_AIM_NS = 30
 
 
 class Bench:
@@ -63,7 +69,12 @@ def _round_ns(call: Callable[[], object], calls: int) -> float:
 def run(options: Options) -> list[Figure]:
     """All of them."""
     bench = Bench(options)
-    return [*gather_figures(bench), *chunk_figures(bench), *murmur_figures(bench)]
+    return [
+        *gather_figures(bench),
+        *chunk_figures(bench),
+        *transfer_figures(bench),
+        *murmur_figures(bench),
+    ]
 
 
 def published(filtered: bool) -> bytes:
@@ -181,6 +192,72 @@ def _renumbered(buffer: bytearray, data_end: int, first_offset: int) -> bytes:
     total = seal(buffer, data_end, 1, {})
     struct.pack_into(">Q", buffer, 24, first_offset)  # the scan looks at no CRC
     return bytes(buffer[:total])
+
+
+def transfer_figures(bench: Bench) -> list[Figure]:
+    """AMQP transfers into chunk data and back, and dispositions."""
+    message = data_section(bytes(MESSAGE_BYTES))
+    annotated = b"\0\x53\x70\xc0\x02\x01\x41\0\x53\x71\xc1\x07\x02\xa3\x01k\xa1\x01v" + message
+    accepted = b"\x40\x41\0\x53\x24\x45"
+    settling = b"".join(_frame(b"\0\x53\x15\xc0\x0d\x05\x41" + _id(n) + accepted) for n in range(MESSAGES))
+    data = struct.pack(">I", len(message)) + message
+    data *= MESSAGES
+    spans, out = array("q", bytes(8 * SPAN_FIELDS * MESSAGES)), bytearray(1 << 20)
+    annotations = annotations_before_offset(1_700_000_000_000, "orders-0") + offset_digits(0)
+
+    def send() -> None:
+        skim_entries(data, 0, len(data), MESSAGES, spans)
+        write_transfers(data, spans, 0, MESSAGES, out, 0, len(out), 1 << 16, 1, 0, 0, False, annotations)
+
+    figures = [
+        _within(READ_AIM_NS, bench.measure(f"scan_transfers{name}", MESSAGES, "message", _scan(sent, spans)))
+        for name, sent in (("", message), (", header and delivery annotations", annotated))
+    ]
+    transfers = _transfers(message)
+    _scan(message, spans)()
+    gather = bench.measure(
+        "gather_spans",
+        MESSAGES,
+        "message",
+        lambda: gather_spans(transfers, spans, 0, MESSAGES, 1 << 20, out, 48, len(out), 65_535),
+    )
+    write = bench.measure("skim_entries and write_transfers, annotations", MESSAGES, "message", send)
+    join = bench.measure(
+        "join_dispositions", MESSAGES, "frame", lambda: join_dispositions(settling, 0, len(settling), 512)
+    )
+    return [*figures, gather, _within(WRITE_AIM_NS, write), join]
+
+
+def _within(aim_ns: int, figure: Figure) -> Figure:
+    note = f"{1000 / figure.median:.0f} ns each"
+    return msgspec.structs.replace(figure, yardstick=note, aim=at_least(round(1000 / aim_ns, 1)))
+
+
+def _scan(message: bytes, spans: array[int]) -> Callable[[], object]:
+    """A call that reads transfers of the message, all of them."""
+    transfers = _transfers(message)
+
+    def scan() -> None:
+        found, _, _ = scan_transfers(transfers, 0, len(transfers), 1 << 16, 1, 0, 0, False, 0, spans)
+        if found != MESSAGES:
+            raise ValueError(f"{found} of {MESSAGES} transfers were found")
+
+    return scan
+
+
+def _transfers(message: bytes) -> bytes:
+    """Transfers of one link, as most clients encode them."""
+    list_head = b"\0\x53\x14\xc0\x0f\x05\x43"
+    heads = (list_head + _id(n) + b"\xa0\x04" + n.to_bytes(4, "big") + b"\x43\x42" for n in range(MESSAGES))
+    return b"".join(_frame(head + message) for head in heads)
+
+
+def _id(number: int) -> bytes:
+    return b"\x70" + number.to_bytes(4, "big")
+
+
+def _frame(body: bytes) -> bytes:
+    return struct.pack(">IBBH", 8 + len(body), 2, 0, 1) + body
 
 
 def murmur_figures(bench: Bench) -> list[Figure]:

@@ -9,7 +9,12 @@ import time
 import traceback
 from pathlib import Path
 
-from fuzz import amqp_targets, log_targets, stream_targets  # noqa: F401 - they register their targets
+from fuzz import (  # noqa: F401 - they register their targets
+    amqp_kernel_targets,
+    amqp_targets,
+    log_targets,
+    stream_targets,
+)
 from fuzz.loop import execute, fuzz, save
 from fuzz.targets import TARGETS, Target
 

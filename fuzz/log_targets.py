@@ -9,7 +9,9 @@ import zlib
 from pathlib import Path
 
 from fuzz.targets import CHUNKS, check, target
-from headwater.errors import ForeignFile, MalformedChunk, MalformedIndex, NewerFormat
+from headwater.encoding._kernel import walk_entries
+from headwater.encoding.compression import Compression, pack_sub_batch, unpack_entry
+from headwater.errors import ForeignFile, MalformedChunk, MalformedIndex, NewerFormat, StorageError
 from headwater.log.commit import PartitionId
 from headwater.log.files import Files
 from headwater.log.index import IndexFooter, entry_at, find_offset, find_time, is_ordered
@@ -141,3 +143,15 @@ def fuzz_log_json(data: bytes) -> None:
     with contextlib.suppress(NewerFormat):
         definition = read_definition(_Bytes(data), Path(os.curdir))
         check(1 <= len(definition.partitions) <= 1000, "a log without partitions")
+
+
+@target(
+    "unpack_entry",
+    StorageError,
+    seeds=[pack_sub_batch([b"one", b"", b"three"], compression) for compression in Compression],
+)
+def fuzz_unpack_entry(data: bytes) -> None:
+    if data[:1] < b"\x80":
+        return
+    plain, records = unpack_entry(data, 0, len(data))
+    check(walk_entries(plain, 0, len(plain), records) == (len(plain), records), "other records were unpacked")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["both_forms"]
+from headwater.errors import HeadwaterError
+
+__all__ = ["both_forms", "same_in"]
 
 
 def both_forms(compiled: ModuleType) -> list[Any]:
@@ -22,3 +26,22 @@ def both_forms(compiled: ModuleType) -> list[Any]:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return [compiled, module]
+
+
+def same_in(forms: Sequence[Any]) -> Callable[[Callable[[Any], Any]], tuple[Any, ...]]:
+    """A function that gives the outcome of a call with each form, and holds them to be the same."""
+
+    def same(call: Callable[[Any], Any]) -> tuple[Any, ...]:
+        first, second = (_outcome(functools.partial(call, form)) for form in forms)
+        assert first == second
+        return first
+
+    return same
+
+
+def _outcome(call: Callable[[], Any]) -> tuple[Any, ...]:
+    """What the call gives, or its error in a form that compares."""
+    try:
+        return ("result", call())
+    except (HeadwaterError, ValueError) as error:
+        return (type(error), str(error), dict(vars(error)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -31,6 +32,7 @@ __all__ = [
     "publish",
     "read_all",
     "read_records",
+    "spread",
     "sub_batch",
     "tree_hash",
 ]
@@ -98,6 +100,16 @@ def entry(record: bytes) -> bytes:
 def sub_batch(identity: bytes, records: int) -> bytes:
     """An entry of several records."""
     return make_entry(identity, 0, records)
+
+
+def spread(records: Sequence[tuple[bytes, bytes, bytes]]) -> tuple[bytes, array[int]]:
+    """A buffer of records in two pieces with something between them, and their spans."""
+    buffer, spans = b"before", array("q")
+    for head, between, rest in records:
+        start = len(buffer)
+        buffer += head + between + rest
+        spans.extend((start, start + len(head), len(buffer) - len(rest), len(buffer)))
+    return buffer + b"behind", spans
 
 
 def append(partition: Partition, *records: bytes) -> Answers:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.encoding import _hash_kernel as compiled
-from tests.property.kernel_forms import load_uncompiled, same_in
+from tests.kernel_forms import both_forms, same_in
 
-FORMS: list[Any] = [compiled, load_uncompiled(compiled)]
+FORMS = both_forms(compiled)
 same = same_in(FORMS)
 
 

@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from headwater.encoding import _kernel as compiled
 from headwater.errors import MalformedChunk, MalformedFrame, MalformedSubBatch
-from tests.property.kernel_forms import load_uncompiled, same_in
+from tests.kernel_forms import both_forms, same_in
 
 U64_MAX = 2**64 - 1
 CANARY = 0xA5
 
 
-uncompiled: Any = load_uncompiled(compiled)
-FORMS: list[Any] = [compiled, uncompiled]
+FORMS = both_forms(compiled)
+uncompiled = FORMS[1]
 
 # Valid input, built by the layouts alone.
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headwater.log.partition import Partition
 from headwater.log.reader import find_timestamp
-from tests.log_material import Answers, Machine, read_all
+from tests.log_material import Answers, Machine, entry, read_all, spread
 from tests.simulation.payloads import Message, make_entry, publish_body
 
 PARTITIONS = 3
@@ -29,6 +29,11 @@ STEPS = st.one_of(
             st.sampled_from([None, b"", b"eu", b"us"]),
             st.booleans(),
         ),
+    ),
+    st.tuples(
+        st.just("spans"),
+        st.integers(0, PARTITIONS - 1),
+        st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9), st.integers(0, 300)), max_size=8),
     ),
     st.tuples(st.just("offset"), st.integers(0, PARTITIONS - 1), st.integers(0, 9)),
     st.tuples(st.just("clock"), st.integers(-50, 50), st.none()),
@@ -84,10 +89,10 @@ class Run:
     def partition(self, number: int) -> Partition:
         return self.machine.log(f"log{number}", **self.log_settings)
 
-    def append(self, number: int, entry: tuple[int, int]) -> None:
-        data = make_entry(b"%d" % self.models[number].next_offset, *entry)
-        self.partition(number).append(data, 1, entry[1], self.answers)
-        self.models[number].take(data, entry[1])
+    def append(self, number: int, shape: tuple[int, int]) -> None:
+        data = make_entry(b"%d" % self.models[number].next_offset, *shape)
+        self.partition(number).append(data, 1, shape[1], self.answers)
+        self.models[number].take(data, shape[1])
         self.expected_answers += 1
 
     def publish(self, number: int, call: tuple[Any, list[tuple[int, tuple[int, int]]], Any, bool]) -> None:
@@ -106,6 +111,17 @@ class Run:
         )
         assert end == len(body)
         self.expected_answers += 1
+
+    def spans(self, number: int, records: list[tuple[bytes, bytes, int]]) -> None:
+        model, partition = self.models[number], self.partition(number)
+        buffer, spans = spread([(head, between, bytes(size)) for head, between, size in records])
+        for head, _, size in records:
+            model.take(entry(head + bytes(size)), 1)
+        first = 0
+        while first < len(records):
+            first += partition.append_some_spans(buffer, spans, first, len(records) - first)
+            partition.when_settled(self.answers)
+            self.expected_answers += 1
 
     def offset(self, number: int, value: int) -> None:
         self.partition(number).store_offset(b"reader", value)

@@ -19,7 +19,7 @@ from bench.opening import open_afresh
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
-    "kernel": 14,
+    "kernel": 19,
     "append": 13,
     "append_1k": 6,
     "partitions": 9,

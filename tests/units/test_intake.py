@@ -9,7 +9,7 @@ from headwater.errors import EntryTooLarge, InvalidEntries, MalformedFrame
 from headwater.log.intake import MIXED_ENTRIES_MAX, Intake
 from headwater.log.settings import LogSettings
 from headwater.log.tracking import Publisher
-from tests.log_material import Answers, entry, sub_batch
+from tests.log_material import Answers, entry, spread, sub_batch
 from tests.simulation.payloads import Message, publish_body
 
 
@@ -106,6 +106,66 @@ def test_a_maximum_below_that_of_a_chunk_holds_too() -> None:
         published(intake, [Message(1, entry(bytes(61)))])
     published(intake, [Message(number, entry(bytes(60))) for number in range(3)])
     assert intake.next_offset == 4
+
+
+def spans_taken(intake: Intake, records: list[bytes]) -> list[int]:
+    """How many of the records each call takes."""
+    buffer, spans = spread([(record[:2], b"cut out", record[2:]) for record in records])
+    taken: list[int] = []
+    while sum(taken) < len(records):
+        taken.append(intake.add_some_spans(buffer, spans, sum(taken), len(records) - sum(taken)))
+    return taken
+
+
+def test_records_from_spans_are_taken_chunk_by_chunk(intake: Intake) -> None:
+    records = [b"%02d" % number for number in range(25)]
+    assert spans_taken(intake, records) == [10, 10, 5]
+    assert spans_taken(intake, [b"one more"]) == [1]
+    taken = intake.take()
+    assert [gathering.entries for gathering in taken] == [10, 10, 6]
+    assert [gathering.first_offset for gathering in taken] == [0, 10, 20]
+    data = b"".join(gathering.buffer[48 : gathering.end] for gathering in taken)
+    assert data == b"".join(entry(record) for record in [*records, b"one more"])
+    assert (intake.byte_count, intake.next_offset) == (0, 26)
+
+
+def test_none_of_no_spans_are_taken(intake: Intake) -> None:
+    assert intake.add_some_spans(b"", spread([])[1], 0, 0) == 0
+    assert not intake
+
+
+def test_a_record_from_spans_that_is_too_large_is_refused_when_it_comes_first(intake: Intake) -> None:
+    buffer, spans = spread([(b"", b"", b"fits"), (b"x" * 50, b"-", b"y" * 47), (b"", b"", b"fits too")])
+    assert intake.add_some_spans(buffer, spans, 0, 3) == 1
+    with pytest.raises(EntryTooLarge, match="an entry of 101 bytes is above the maximum of 100"):
+        intake.add_some_spans(buffer, spans, 1, 2)
+    assert intake.add_some_spans(buffer, spans, 2, 1) == 1
+    (gathering,) = intake.take()
+    assert gathering.buffer[48 : gathering.end] == entry(b"fits") + entry(b"fits too")
+
+
+def test_a_record_from_spans_above_a_chunk_gets_one_of_its_own_where_the_maximum_allows(
+    intake: Intake,
+) -> None:
+    assert spans_taken(intake, [b"before", bytes(96), b"behind"]) == [1, 1, 1]
+    assert [gathering.data_bytes for gathering in intake.take()] == [10, 100, 10]
+
+
+def test_records_from_spans_fill_a_chunk_up_to_65535_entries() -> None:
+    intake = Intake(LogSettings())
+    intake.add(bytes(4 * (ENTRIES_MAX - 2)), ENTRIES_MAX - 2, ENTRIES_MAX - 2, None, 0)
+    assert spans_taken(intake, [b"a", b"b", b"c"]) == [2, 1]
+
+
+def test_records_from_spans_have_no_filter_values() -> None:
+    intake = Intake(LogSettings())
+    published(intake, [Message(1, entry(b"a"), b"eu")])
+    assert spans_taken(intake, [b"b"]) == [1]
+    published(intake, [Message(number, entry(b"x"), b"eu") for number in range(MIXED_ENTRIES_MAX)])
+    assert spans_taken(intake, [b"c"]) == [1]
+    mixed, unfiltered = intake.take()
+    assert mixed.filter_values == {b"eu", b""}
+    assert (unfiltered.entries, unfiltered.filter_values) == (1, None)
 
 
 def test_duplicates_inside_a_body_are_passed_over(intake: Intake) -> None:

@@ -27,6 +27,7 @@ from tests.log_material import (
     publish,
     read_all,
     read_records,
+    spread,
     sub_batch,
 )
 
@@ -161,6 +162,37 @@ def test_sub_batches_take_an_offset_for_each_record(machine: Machine, partition:
     machine.store.flush()
     assert [offset for offset, _ in read_all(partition)] == [0, 5]
     assert partition.committed_offset == 6
+
+
+def test_records_from_spans_of_a_buffer_are_settled_chunk_by_chunk(machine: Machine) -> None:
+    partition = machine.log(chunk_data_bytes_max=64, commit_bytes_max=1)
+    buffer, spans = spread([(b"head ", b"cut", bytes(20)), (b"", b"", bytes(26)), (b"next", b"", b"")])
+    first, second = Answers(), Answers()
+    assert partition.append_some_spans(buffer, spans, 0, 3) == 2
+    partition.when_settled(first)
+    assert partition.append_some_spans(buffer, spans, 2, 1) == 1
+    partition.when_settled(second)
+    assert machine.store.uncommitted_bytes == partition.uncommitted_bytes == 67
+    machine.store.flush()
+    assert (first, second) == ([None], [None])
+    stored = [entry(b"head " + bytes(20)), entry(bytes(26)), entry(b"next")]
+    assert read_all(partition) == list(enumerate(stored))
+    assert len(chunks_on_disk(machine.store, partition, ChunkType.USER)) == 2
+
+
+def test_spans_are_refused_where_appends_are() -> None:
+    machine = Machine(partition_uncommitted_bytes_max=100)
+    partition = machine.log()
+    buffer, spans = spread([(b"", b"", bytes(96)), (b"", b"", b"")])
+    assert partition.append_some_spans(buffer, spans, 0, 1) == 1
+    with pytest.raises(LogBusy):
+        partition.append_some_spans(buffer, spans, 1, 1)
+    machine.store.flush()
+    assert partition.append_some_spans(buffer, spans, 1, 1) == 1
+    machine.store.flush()
+    machine.store.delete_log("log")
+    with pytest.raises(PartitionDeleted):
+        partition.append_some_spans(buffer, spans, 0, 1)
 
 
 def test_a_reference_that_is_too_long_is_refused_and_nothing_is_stored(
