@@ -159,7 +159,6 @@ def cyclic() -> list[object]:
         Array((Uint(2**32),), Uint),
         cyclic(),
     ],
-    ids=repr,
 )
 def test_a_value_without_a_form_is_refused(value: object) -> None:
     with pytest.raises(InvalidValue):
