@@ -172,7 +172,7 @@ def find_offset(entries: bytes | bytearray, offset: int) -> int | None:
 def find_time(entries: bytes | bytearray, timestamp_ms: int) -> int | None:
     """The number of the first chunk at which the running maximum of time reaches a time; None if none does."""
     found = _count_below(entries, timestamp_ms, _time_at, _TIME_AT)
-    return found if found * INDEX_ENTRY_BYTES < len(entries) else None
+    return found if found < len(entries) // INDEX_ENTRY_BYTES else None
 
 
 def _count_below(
