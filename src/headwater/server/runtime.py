@@ -16,6 +16,7 @@ import uvloop
 from headwater import __version__
 from headwater.errors import HeadwaterError
 from headwater.log.store import Store
+from headwater.server.amqp.clients import amqp_clients
 from headwater.server.amqp.door import Door as AmqpDoor
 from headwater.server.amqp.door import make_amqp_door
 from headwater.server.amqp.listener import AmqpListener
@@ -30,11 +31,13 @@ from headwater.server.http.management.application import PREFIX, make_management
 from headwater.server.http.management.call import Management
 from headwater.server.http.management.node import Node
 from headwater.server.logging import configure
+from headwater.server.management.clients import Clients
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
 from headwater.server.security.passwords import PasswordChecker
 from headwater.server.security.sasl import Sasl
 from headwater.server.security.users import first_user
+from headwater.server.streams.clients import stream_clients
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.limits import Limits
 from headwater.server.streams.listener import StreamListener, close_connections
@@ -71,6 +74,7 @@ class Server:
         self._store: Store | None = None
         self._catalogue: Catalogue | None = None
         self._passwords: PasswordChecker | None = None
+        self._clients = Clients()
         self._streams: Door | None = None
         self._authentication: BasicAuthentication
         self._access: Access
@@ -178,7 +182,9 @@ class Server:
             failure_delay_s=settings.sasl_failure_delay_s,
         )
         loop = asyncio.get_running_loop()
-        self._streams = Door(store, self._access, self._sasl, loop, limits, settings.stream_announced_version)
+        door = Door(store, self._access, self._sasl, loop, limits, settings.stream_announced_version)
+        self._streams = door
+        self._clients.add_door(lambda: stream_clients(door), limits.connections_max)
         await self._listen_for_streams(
             settings.stream_port, settings.stream_advertised_host, settings.stream_advertised_port
         )
@@ -192,12 +198,14 @@ class Server:
 
     async def _open_amqp(self, store: Store) -> None:
         settings = self._settings
-        self._amqp = make_amqp_door(store, self._access, self._sasl, asyncio.get_running_loop(), settings)
+        door = make_amqp_door(store, self._access, self._sasl, asyncio.get_running_loop(), settings)
+        self._amqp = door
+        self._clients.add_door(lambda: amqp_clients(door), door.limits.connections_max)
         ports: list[tuple[int, ssl.SSLContext | None]] = [(settings.amqp_port, None)]
         if self._tls is not None:
             ports.append((settings.amqp_tls_port, self._tls))
         for port, tls in ports:
-            listener = AmqpListener(self._amqp, tls)
+            listener = AmqpListener(door, tls)
             self._amqp_listeners.append(listener)
             for address in await listener.open(settings.host, port):
                 self._note_listener("amqp" if tls is None else "amqp/ssl", address)
@@ -232,7 +240,7 @@ class Server:
             self._started_at,
             self._listening,
         )
-        management = make_management(Management(door, catalogue, node), self._authentication)
+        management = make_management(Management(door, self._clients, catalogue, node), self._authentication)
         application = make_application(self.health, {PREFIX: management})
         self._http = HttpListener(application, settings.http_stop_timeout_s)
         for address in await self._http.open(settings.host, settings.http_port):

@@ -84,6 +84,11 @@ class AmqpProtocol(asyncio.BufferedProtocol):
         return self._machine
 
     @property
+    def mechanism(self) -> str:
+        """How the client proved who it is."""
+        return self._handshake.mechanism
+
+    @property
     def is_encrypted(self) -> bool:
         """Whether the client came by TLS."""
         return self._transport.get_extra_info("ssl_object") is not None

@@ -30,6 +30,8 @@ class Handshake:
     def __init__(self, door: Door, peer: Peer, name: str, on_step: Callable[[], None]) -> None:
         self.is_over = False
         """Whether what follows is AMQP."""
+        self.mechanism = ""
+        """The one that the client chose."""
         self.has_failed = False
         self._door = door
         self._peer = peer
@@ -100,6 +102,7 @@ class Handshake:
         except UnsupportedMechanism as error:
             await self._refuse(str(error))
             return
+        self.mechanism = mechanism
         await self._step(self._exchange, data)
 
     async def _step(self, exchange: Exchange, data: bytes | None) -> None:
@@ -124,6 +127,7 @@ class Handshake:
 
     async def _come_without_name(self) -> None:
         """Without SASL a client is who ANONYMOUS would make it, where that is offered."""
+        self.mechanism = ANONYMOUS
         try:
             answer = await self._door.sasl.start(ANONYMOUS, self._peer).step(b"")
         except UnsupportedMechanism as error:

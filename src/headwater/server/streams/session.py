@@ -12,11 +12,11 @@ from headwater.log.file_span import FileSpan
 from headwater.log.log import PARTITIONS_MAX
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import last_chunk_offset
+from headwater.server.management.logs import is_valid_name
 from headwater.server.security.identity import Identity
 from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.publishing import Publishers
-from headwater.server.streams.topology import is_valid_name
 from headwater.streams import commands as c
 from headwater.streams.commands import NO_LEADER, OffsetType, ResponseCode
 from headwater.streams.server_connection import ServerConnection

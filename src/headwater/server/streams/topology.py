@@ -8,12 +8,11 @@ from headwater.errors import InvalidSettings, LogDiffers, LogExists, StorageErro
 from headwater.log.log import Log, LogKind, PartitionDefinition
 from headwater.log.partition import Partition
 from headwater.log.store import Store
+from headwater.server.management.logs import make_log
 from headwater.server.streams.arguments import known_arguments, log_settings
 from headwater.streams.commands import ResponseCode
 
-__all__ = ["Topology", "is_valid_name"]
-
-RESERVED_PREFIX = "amq."
+__all__ = ["Topology"]
 
 
 class Topology:
@@ -35,24 +34,8 @@ class Topology:
         arguments: Mapping[str, str],
     ) -> None:
         """Make a log; raises `InvalidSettings`, `LogExists`, `LogDiffers` if the other one has other settings."""
-        for each in (name, *(partition.name for partition in partitions)):
-            if not is_valid_name(each):
-                raise InvalidSettings("name", f"{each!r} is empty, or begins with {RESERVED_PREFIX!r}")
-        settings = log_settings(arguments)
-        try:
-            self._store.create_log(
-                name,
-                vhost=vhost,
-                kind=kind,
-                partitions=partitions,
-                settings=settings,
-                arguments=known_arguments(arguments),
-            )
-        except LogExists:
-            existing = self.stream(vhost, name)
-            if kind == "stream" and existing is not None and existing.settings != settings:
-                raise LogDiffers(name) from None
-            raise
+        settings, kept = log_settings(arguments), known_arguments(arguments)
+        make_log(self._store, vhost, name, kind, partitions, settings, kept)
 
     def create(self, vhost: str, name: str, arguments: Mapping[str, str]) -> ResponseCode:
         """Make a stream."""
@@ -131,8 +114,3 @@ class Topology:
         except StorageError:
             return ResponseCode.INTERNAL_ERROR
         return ResponseCode.OK
-
-
-def is_valid_name(name: str) -> bool:
-    """Whether clients may give this name to something."""
-    return bool(name.strip()) and not name.startswith(RESERVED_PREFIX)

@@ -14,6 +14,8 @@ from headwater.log.partition import Partition
 from headwater.server.catalogue import Catalogue
 from headwater.server.http.answers import Refused, read_json
 from headwater.server.http.management.node import Node
+from headwater.server.management.clients import Client, Clients
+from headwater.server.management.viewer import Viewer
 from headwater.server.security.identity import Identity
 from headwater.server.streams.connection import StreamProtocol
 from headwater.server.streams.door import Door
@@ -43,27 +45,28 @@ class Management:
     """What the management API shows and changes."""
 
     door: Door
+    clients: Clients
     catalogue: Catalogue
     node: Node
 
 
 class Connected(NamedTuple):
-    """A client that has opened its connection."""
+    """A client that has opened its connection at the stream door."""
 
     connection: StreamProtocol
     session: Session
 
 
-class Call:
+class Call(Viewer):
     """One request of one user."""
 
     def __init__(self, management: Management, request: web.Request, identity: Identity) -> None:
+        super().__init__(management.door.access, identity)
         self.door = management.door
         self.store = management.door.store
-        self.access = management.door.access
+        self.clients = management.clients
         self.catalogue = management.catalogue
         self.node = management.node
-        self.identity = identity
         self._request = request
 
     # What is asked for
@@ -90,11 +93,6 @@ class Call:
 
     # What the user may see
 
-    @property
-    def may_monitor(self) -> bool:
-        """Whether the user sees everything."""
-        return self.access.may_monitor(self.identity)
-
     def vhosts(self) -> list[str]:
         """The vhosts that the user sees, or of these the one that the path names; raises `Refused` if it is none."""
         seen = [vhost for vhost in sorted(self.catalogue.state.vhosts) if self.sees_vhost(vhost)]
@@ -111,33 +109,23 @@ class Call:
         (vhost,) = self.vhosts()
         return vhost
 
-    def sees_vhost(self, vhost: str) -> bool:
-        """Whether the user learns of this vhost."""
-        return self.may_monitor or self.access.may_enter(self.identity, vhost)
-
-    def sees_log(self, vhost: str, name: str) -> bool:
-        """Whether the user learns of a log or stream of this name."""
-        access, identity = self.access, self.identity
-        return self.may_monitor or any(
-            may(identity, vhost, name) for may in (access.may_read, access.may_write, access.may_configure)
-        )
-
-    def sees_session(self, session: Session) -> bool:
-        """Whether the user learns of this connection: everybody of the own ones."""
-        return self.may_monitor or self.owns(session)
-
-    def owns(self, session: Session) -> bool:
-        """Whether the connection is the user's own."""
-        return session.identity.user_id == self.identity.user_id
+    def clients_seen(self, protocol: str | None = None) -> list[Client]:
+        """The clients that the user sees, in the vhost that the path names if it names one; of one door or of all."""
+        vhosts = set(self.vhosts()) if self.has_part("vhost") else None
+        return [
+            client
+            for client in self.clients.seen_by(self)
+            if (vhosts is None or client.vhost in vhosts) and protocol in (None, client.protocol)
+        ]
 
     def connected(self) -> Iterator[Connected]:
-        """The connections that the user sees, in the vhost that the path names if it names one, by their names."""
+        """The same of the stream door, with their sessions."""
         vhosts = set(self.vhosts()) if self.has_part("vhost") else None
         for connection in sorted(self.door.connections, key=lambda each: each.name):
             session = connection.session
             if session is None or (vhosts is not None and session.vhost not in vhosts):
                 continue
-            if self.sees_session(session):
+            if self.sees_connection(session.identity):
                 yield Connected(connection, session)
 
     def streams(self) -> Iterator[tuple[Log, Partition]]:
@@ -185,7 +173,7 @@ class Call:
     def require_configure(self, vhost: str, *names: str) -> None:
         """Refuse who may not make, change and delete logs of these names."""
         for name in names:
-            if not self.access.may_configure(self.identity, vhost, name):
+            if not self.may_configure(vhost, name):
                 raise not_authorised(f"configure access to {name!r} in vhost {vhost!r} refused")
 
 

@@ -29,7 +29,7 @@ async def get_overview(call: Call) -> web.Response:
         "cluster_name": CLUSTER,
         "node": call.node.name,
         "object_totals": {
-            "connections": len(connected),
+            "connections": len(call.clients_seen()),
             "channels": 0,
             "exchanges": sum(1 for _ in super_streams(call)),
             "queues": streams,
@@ -69,8 +69,8 @@ def _node(call: Call) -> Json:
     return {
         **call.node.figures(),
         "applications": [{"name": "headwater", "version": call.node.versions()["product_version"]}],
-        "sockets_used": len(call.door.connections),
-        "sockets_total": call.door.limits.connections_max,
+        "sockets_used": sum(1 for _ in call.clients),
+        "sockets_total": call.clients.count_max,
         "mem_uncommitted": call.store.uncommitted_bytes,
     }
 

@@ -117,9 +117,9 @@ async def delete_permission(call: Call) -> web.Response:
 
 
 def _close_connections(call: Call, vhost: str) -> None:
-    for connection in list(call.door.connections):
-        if connection.session is not None and connection.session.vhost == vhost:
-            connection.force_close(f"the vhost {vhost!r} was deleted")
+    for client in list(call.clients):
+        if client.vhost == vhost:
+            client.close(f"the vhost {vhost!r} was deleted")
 
 
 async def _delete_logs(call: Call, vhost: str) -> None:
