@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -11,14 +12,22 @@ from proton.utils import BlockingConnection
 from headwater.server.amqp.limits import Limits
 from tests.http_api import Api
 from tests.management.conftest import PASSWORD
-from tests.management.test_connections import encoded, named
+from tests.management.test_connections import encoded, eventually, named
 from tests.peers.servers import HOST, Server
 from tests.stream_client import StreamClient
 
 
-def connected(server: Server, user: str = "guest", password: str = "guest", **how: str) -> BlockingConnection:
+@contextlib.contextmanager
+def connected(
+    server: Server, user: str = "guest", password: str = "guest", host: str | None = None
+) -> Iterator[BlockingConnection]:
+    """An AMQP client, which also answers a close before it goes."""
     url = f"amqp://{user}:{password}@{HOST}:{server.amqp_port}"
-    return BlockingConnection(url, timeout=10, allowed_mechs="PLAIN", **how)
+    connection = BlockingConnection(url, timeout=10, allowed_mechs="PLAIN", virtual_host=host)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 def name_of(api: Api, connection: BlockingConnection) -> str:
@@ -35,9 +44,8 @@ def name_of(api: Api, connection: BlockingConnection) -> str:
 @pytest.fixture
 def amqp(server: Server) -> Iterator[BlockingConnection]:
     """An AMQP client of guest."""
-    connection = connected(server)
-    yield connection
-    connection.close()
+    with connected(server) as connection:
+        yield connection
 
 
 def test_amqp_clients_are_listed_beside_those_of_streams(
@@ -82,29 +90,29 @@ def test_lists_of_the_stream_door_leave_amqp_clients_out(
 
 
 def test_a_closed_amqp_client_is_told_why(api: Api, server: Server) -> None:
-    victim = connected(server)
-    path = f"/connections/{encoded(name_of(api, victim))}"
-    assert api.ask("DELETE", path, headers={"X-Reason": "go away"}).status == 204
-    with pytest.raises(ConnectionException, match="go away") as told:
-        victim.wait(lambda: False)
-    assert "amqp:connection:forced" in str(told.value)
-    # It has a moment to answer, which this client lets pass.
-    assert api.get(path)["state"] == "closing"
+    with connected(server) as victim:
+        path = f"/connections/{encoded(name_of(api, victim))}"
+        assert api.ask("DELETE", path, headers={"X-Reason": "go away"}).status == 204
+        with pytest.raises(ConnectionException, match="go away") as told:
+            victim.wait(lambda: False)
+        assert "amqp:connection:forced" in str(told.value)
+        assert api.get(path)["state"] == "closing"
+    eventually(lambda: api.ask("GET", path).status == 404)
 
 
 def test_users_see_and_close_their_own_amqp_connections(
     server: Server, api: Api, ada: Api, watcher: Api, amqp: BlockingConnection
 ) -> None:
-    own = connected(server, "ada", PASSWORD)
-    name = name_of(api, own)
-    assert [each["name"] for each in ada.get("/connections")] == [name]
-    foreign = f"/connections/{encoded(name_of(api, amqp))}"
-    assert ada.ask("GET", foreign).status == ada.ask("DELETE", foreign).status == 401
-    assert watcher.get(foreign)["user"] == "guest"
-    assert watcher.ask("DELETE", foreign).status == 401
-    assert ada.ask("DELETE", f"/connections/{encoded(name)}").status == 204
-    with pytest.raises(ConnectionException, match="Closed via management plugin"):
-        own.wait(lambda: False)
+    with connected(server, "ada", PASSWORD) as own:
+        name = name_of(api, own)
+        assert [each["name"] for each in ada.get("/connections")] == [name]
+        foreign = f"/connections/{encoded(name_of(api, amqp))}"
+        assert ada.ask("GET", foreign).status == ada.ask("DELETE", foreign).status == 401
+        assert watcher.get(foreign)["user"] == "guest"
+        assert watcher.ask("DELETE", foreign).status == 401
+        assert ada.ask("DELETE", f"/connections/{encoded(name)}").status == 204
+        with pytest.raises(ConnectionException, match="Closed via management plugin"):
+            own.wait(lambda: False)
 
 
 def test_a_deleted_vhost_closes_its_amqp_connections(
@@ -112,9 +120,9 @@ def test_a_deleted_vhost_closes_its_amqp_connections(
 ) -> None:
     api.do("PUT", f"/vhosts/{name}")
     api.do("PUT", f"/permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
-    inside = connected(server, virtual_host=f"vhost:{name}")
-    assert [each["protocol"] for each in api.get(f"/vhosts/{name}/connections")] == ["AMQP 1-0"]
-    api.do("DELETE", f"/vhosts/{name}")
-    with pytest.raises(ConnectionException, match="was deleted"):
-        inside.wait(lambda: False)
-    amqp.create_sender("still-there")
+    with connected(server, host=f"vhost:{name}") as inside:
+        assert [each["protocol"] for each in api.get(f"/vhosts/{name}/connections")] == ["AMQP 1-0"]
+        api.do("DELETE", f"/vhosts/{name}")
+        with pytest.raises(ConnectionException, match="was deleted"):
+            inside.wait(lambda: False)
+        amqp.create_sender("still-there")
