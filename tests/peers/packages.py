@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-__all__ = ["npm_packages"]
+__all__ = ["debian_files", "npm_packages"]
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "peers"
 FETCH_TIMEOUT_S = 300
@@ -31,6 +31,37 @@ def npm_packages(definition: Path) -> Path:
             _fetch(definition, folder)
             (folder / "fetched").touch()
     return folder
+
+
+def debian_files(package: str) -> Path:
+    """The folder with the files of a package of Debian's, in the version that this machine would install."""
+    if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
+        pytest.skip(f"apt-get and dpkg-deb are missing; {package} is a package of Debian's")
+    folder = CACHE / package
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "fetching").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not (folder / "fetched").exists():
+            _download(package, folder)
+            for archive in folder.glob("*.deb"):
+                subprocess.run(["dpkg-deb", "-x", str(archive), str(folder)], check=True)
+            (folder / "fetched").touch()
+    return folder
+
+
+def _download(package: str, folder: Path) -> None:
+    """Get the archive of a package; where the lists of packages are missing, get those first."""
+    download = ["apt-get", "-qq", "download", package]
+    for command in (download, ["apt-get", "-qq", "update"], download):
+        try:
+            done = subprocess.run(
+                command, check=False, cwd=folder, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S
+            )
+        except subprocess.TimeoutExpired:
+            pytest.skip(f"apt-get did not fetch {package} within {FETCH_TIMEOUT_S} s")
+        if command is download and done.returncode == 0:
+            return
+    pytest.skip(f"apt-get cannot fetch {package}: {done.stderr.strip()[-500:]}")
 
 
 def _fetch(definition: Path, folder: Path) -> None:
