@@ -5,6 +5,7 @@ What they cost in delay is measured by `make bench-streams ARGS="--cases stopped
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -20,11 +21,14 @@ from tests.conformance.wire import Wire, opened, publish_frame
 from tests.peers.servers import HOST, Server
 
 CONSUMERS = 50
+PROCESSES = 5
+"""They are stopped one after the other, at places of the stream that are far from each other."""
 MORE_MEMORY_MIB_MAX = 100
 MESSAGES_PER_FRAME = 5_000
 MESSAGE_BYTES = 100
-FRAMES = 400
-"""200 MB in all: far more than fifty sockets hold."""
+FRAMES_BETWEEN = 20
+FRAMES = 300
+"""150 MB in all: far more than fifty sockets hold."""
 ROUND_TRIPS = 500
 STREAM = "s"
 
@@ -54,6 +58,21 @@ def p99_ms(wire: Wire, first_id: int) -> float:
     return sorted(took)[ROUND_TRIPS * 99 // 100] * 1e3
 
 
+@contextlib.contextmanager
+def stopped_later(server: Server) -> Iterator[subprocess.Popen[str]]:
+    """A process with its share of the consumers, all of which have subscribed."""
+    module = ["-m", "tests.conformance.stopped_consumers"]
+    share = [str(server.stream_port), str(CONSUMERS // PROCESSES), STREAM]
+    command = [sys.executable, *module, *share]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+            yield process
+        finally:
+            process.kill()
+
+
 @pytest.mark.clause("SP-9", "SP-19")
 def test_fifty_stopped_consumers_cost_little_memory_and_hold_up_nobody(server: Server) -> None:
     with opened(HOST, server.stream_port) as writer, opened(HOST, server.stream_port) as other:
@@ -66,26 +85,15 @@ def test_fifty_stopped_consumers_cost_little_memory_and_hold_up_nobody(server: S
         messages = [(number, body) for number in range(MESSAGES_PER_FRAME)]
         writer.publish(1, messages)
         alone = p99_ms(other, 0)
-        command = [
-            "-m",
-            "tests.conformance.stopped_consumers",
-            str(server.stream_port),
-            str(CONSUMERS),
-            STREAM,
-        ]
-        with subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True) as consumers:
-            try:
-                assert consumers.stdout is not None
-                assert consumers.stdout.readline() == "ready\n"
-                before = resident_mib(server.pid)
-                os.kill(consumers.pid, signal.SIGSTOP)
-                most = before
-                for _ in range(FRAMES):
-                    writer.publish(1, messages)
-                    most = max(most, resident_mib(server.pid))
-                beside = p99_ms(other, ROUND_TRIPS)
+        with contextlib.ExitStack() as stack:
+            consumers = [stack.enter_context(stopped_later(server)) for _ in range(PROCESSES)]
+            most = before = resident_mib(server.pid)
+            for number in range(FRAMES):
+                if consumers and number % FRAMES_BETWEEN == 0:
+                    os.kill(consumers.pop().pid, signal.SIGSTOP)
+                writer.publish(1, messages)
                 most = max(most, resident_mib(server.pid))
-            finally:
-                consumers.kill()
+            beside = p99_ms(other, ROUND_TRIPS)
+            most = max(most, resident_mib(server.pid))
         print(f"{most - before:.0f} MiB more, p99 {alone:.2f} ms alone and {beside:.2f} ms beside them")
         assert most - before <= MORE_MEMORY_MIB_MAX

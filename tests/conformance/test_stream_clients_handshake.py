@@ -187,6 +187,22 @@ def test_guest_from_afar_is_told_that_it_may_not(
 
 
 @pytest.mark.clause("Handshake 6", "SP-14")
+def test_a_mechanism_that_is_not_offered_is_refused_and_the_log_says_what_to_do(
+    door: ListeningDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    far = Peer(is_loopback=False)
+    monkeypatch.setattr("headwater.server.streams.connection._peer_of", lambda _transport: far)
+    monkeypatch.setattr(door.door.sasl, "_allows_plain_without_tls", False)
+    with Wire(HOST, door.port) as wire:
+        assert "PLAIN" not in wire.greet()
+        code = wire.code(plain(wire), c.SaslAuthenticateResponse)
+        assert code == ResponseCode.SASL_MECHANISM_NOT_SUPPORTED
+        wire.assert_ended()
+    assert "'PLAIN' is not offered here; choose one of: SCRAM-SHA-256" in caplog.text
+    assert "sasl_plain_without_tls" in caplog.text
+
+
+@pytest.mark.clause("Handshake 6", "SP-14")
 def test_a_vhost_that_is_unknown_or_not_for_this_user_is_refused(tmp_path: Path) -> None:
     with ListeningDoor(tmp_path / "data") as door:
         door.add_user("ada")

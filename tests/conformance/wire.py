@@ -121,6 +121,11 @@ class Wire:
         self._socket.settimeout(STEP_TIMEOUT_S)
         return sent
 
+    def discard(self) -> int:
+        """Take what has come, whatever it is, or wait for it; gives how many bytes that was, 0 at the end."""
+        self._socket.settimeout(None)
+        return len(self._socket.recv(SEND_BYTES))
+
     def assert_silent(self) -> None:
         """Nothing has come so far."""
         self._socket.settimeout(0)

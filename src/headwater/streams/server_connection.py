@@ -82,8 +82,8 @@ _TABLE: Table = {
 class ServerConnection(Connection):
     """The server's end: answers what the protocol alone decides, and gives the rest as events.
 
-    Events in their order: PeerPropertiesRequest, SaslAuthenticateRequest (answer it by `challenge`, `authenticated` or
-    `refuse_authentication`), TuneResponse, OpenRequest (`opened` or `refuse_open`), then the client's commands.
+    Events in their order: PeerPropertiesRequest, SaslAuthenticateRequest, of whatever mechanism (answer it by
+    `challenge`, `authenticated` or `refuse_authentication`), TuneResponse, OpenRequest (`opened` or `refuse_open`), then the client's commands.
     Answers to those are sent with `send`; one that comes after the end is dropped.
     """
 
@@ -225,9 +225,7 @@ class ServerConnection(Connection):
         assert isinstance(command, c.SaslAuthenticateRequest)
         self._request_id = command.correlation_id
         self._rounds += 1
-        if command.mechanism not in self._mechanisms:
-            self.refuse_authentication(ResponseCode.SASL_MECHANISM_NOT_SUPPORTED)
-        elif self._rounds > AUTHENTICATION_ROUNDS_MAX or self.mechanism not in ("", command.mechanism):
+        if self._rounds > AUTHENTICATION_ROUNDS_MAX or self.mechanism not in ("", command.mechanism):
             self.refuse_authentication(ResponseCode.SASL_ERROR)
         else:
             self.mechanism = command.mechanism

@@ -21,12 +21,16 @@ __all__ = [
 ]
 
 
+MECHANISM_CHARS_SHOWN_MAX = 64
+
+
 class UnsupportedMechanism(PeerError):
     """The peer chose a SASL mechanism that it was not offered."""
 
-    def __init__(self, mechanism: str, offered: str) -> None:
+    def __init__(self, mechanism: str, offered: str, hint: str = "") -> None:
         self.mechanism, self.offered = mechanism, offered
-        super().__init__(f"SASL mechanism {mechanism!r} is not offered here; choose one of: {offered}")
+        shown = mechanism[:MECHANISM_CHARS_SHOWN_MAX]
+        super().__init__(f"SASL mechanism {shown!r} is not offered here; choose one of: {offered}{hint}")
 
 
 class UnknownUser(CallerError):

@@ -27,6 +27,8 @@ from headwater.server.security.users import GUEST
 
 __all__ = ["Answer", "Exchange", "Sasl", "Success"]
 
+PLAIN_HINT = "; it is offered with TLS, or from the same machine; elsewhere with sasl_plain_without_tls"
+
 
 @dataclass(frozen=True, slots=True)
 class Success:
@@ -75,7 +77,8 @@ class Sasl:
         """Begin an exchange; raises `UnsupportedMechanism` for one that this peer is not offered."""
         offered = self.mechanisms(peer)
         if mechanism not in offered:
-            raise UnsupportedMechanism(mechanism, ", ".join(offered))
+            hint = PLAIN_HINT if mechanism == PLAIN else ""
+            raise UnsupportedMechanism(mechanism, ", ".join(offered), hint)
         exchanges: dict[str, Callable[[Authenticator, Peer], _Exchange]] = {
             EXTERNAL: _External,
             SCRAM_SHA_256: _Scram,

@@ -47,7 +47,8 @@ class Handshake:
         try:
             if self._exchange is None:
                 self._exchange = self._door.sasl.start(command.mechanism, self._peer)
-        except UnsupportedMechanism:
+        except UnsupportedMechanism as error:
+            logger.warning("%s: authentication failed: %s", self._name, error)
             self._machine.refuse_authentication(ResponseCode.SASL_MECHANISM_NOT_SUPPORTED)
             return
         await self._answer(await self._exchange.step(command.sasl_opaque_data))

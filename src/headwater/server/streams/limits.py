@@ -28,8 +28,8 @@ class Limits(msgspec.Struct, frozen=True):
     """A single active consumer that takes longer to answer a ConsumerUpdate loses its connection."""
     stop_timeout_s: float = 2.0
     """So long all clients together may take when the server stops."""
-    delivery_bytes_high: int = 1 << 20
-    """No more chunks while so much waits for the socket of a connection."""
+    delivery_bytes_high: int = 1 << 18
+    """No more chunks while so much waits for the socket of a connection; one chunk may stand on top of it."""
     answer_bytes_max: int = 4 << 20
     """No more commands are taken while so much waits: the client asks and does not read."""
     commands_per_write: int = 16
