@@ -83,8 +83,8 @@ class ServerConnection(Connection):
     """The server's end: answers what the protocol alone decides, and gives the rest as events.
 
     Events in their order: PeerPropertiesRequest, SaslAuthenticateRequest, of whatever mechanism (answer it by
-    `challenge`, `authenticated` or `refuse_authentication`), TuneResponse, OpenRequest (`opened` or `refuse_open`), then
-    the client's commands. Answers to those are sent with `send`; one that comes after the end is dropped.
+    `challenge`, `authenticated` or `refuse_authentication`), TuneResponse, OpenRequest (`opened` or `refuse_open`),
+    then the client's commands. Answers to those are sent with `send`; one that comes after the end is dropped.
     """
 
     __slots__ = (
