@@ -228,3 +228,44 @@ def test_what_is_too_large_is_counted_in_the_last_bucket(form: Any) -> None:
     form.record(histogram, U64_MAX, 1)
     form.record(histogram, 2**41, 1)
     assert histogram[-1] == 2
+
+
+@given(records, st.booleans(), st.integers(0, 2))
+def test_spans_of_records_lie_one_behind_the_other(sent: list[bytes], as_data: bool, spare: int) -> None:
+    def spans_of(form: Any) -> object:
+        spans = array("q", [CANARY] * (4 * len(sent) + spare))
+        longest = form.record_spans(sent, as_data, spans)
+        return longest, spans.tolist()
+
+    found: Any = outcomes(CLIENT, spans_of)
+    longest, spans = found
+    ends = list(itertools.accumulate(map(len, sent)))
+    expected = []
+    for record, end in zip(sent, ends, strict=True):
+        head = -1 if as_data else end - len(record)
+        expected += [head, head, end - len(record), end]
+    assert (longest, spans) == (max(map(len, sent), default=0), expected + [CANARY] * spare)
+
+
+@given(
+    st.lists(st.integers(0, 1 << 40), max_size=13),
+    st.integers(-1, 4),
+    st.integers(0, 1 << 40),
+    st.integers(0, 16),
+)
+def test_spans_move_with_what_they_lie_in(fields: list[int], count: int, base: int, room: int) -> None:
+    def moved(form: Any) -> object:
+        out = array("q", [CANARY] * room)
+        form.moved_spans(array("q", fields), count, base, out)
+        return out.tolist()
+
+    found: Any = outcomes(CLIENT, moved)
+    if 0 <= 4 * count <= min(len(fields), room):
+        assert found == [each - base for each in fields[: 4 * count]] + [CANARY] * (room - 4 * count)
+    else:
+        assert found[0] == "ValueError"
+
+
+def test_records_have_no_more_spans_than_there_is_room_for() -> None:
+    found: Any = outcomes(CLIENT, lambda form: form.record_spans([b"a", b"b"], False, array("q", [0] * 7)))
+    assert found[0] == "ValueError"

@@ -164,6 +164,28 @@ def test_what_was_written_is_scanned_as_it_was_stored(
     assert again == data
 
 
+@given(st.lists(messages(annotated=True), min_size=1, max_size=6), link_settings)
+def test_without_annotations_head_and_rest_of_a_message_follow_each_other(
+    parts: list[Message], link: tuple[int, int, int, bool]
+) -> None:
+    data = chunk_data([part.payload for part in parts])
+    spans = spans_of(data, len(parts))
+
+    def written(form: Any) -> Any:
+        out = bytearray([CANARY]) * 20_000
+        return form.write_transfers(data, spans, 0, len(parts), out, 0, len(out), 4096, *link, b""), bytes(
+            out
+        )
+
+    (count, end), out = same(written)[1]
+    assert count == len(parts)
+    assert set(out[end:]) == {CANARY}
+    again = array("q", bytes(8 * SPAN_FIELDS * count))
+    assert scan_transfers(out, 0, end, 4096, *link, 0, again)[:2] == (count, end)
+    sent = [out[again[4 * number] : again[4 * number + 3]] for number in range(count)]
+    assert sent == [part.record for part in parts]
+
+
 int64s = st.one_of(st.integers(-2, 40), st.sampled_from([-(2**63), 2**63 - 1, 2**31, 2**62]))
 
 

@@ -190,7 +190,7 @@ def test_bytes_that_are_no_frame_end_the_connection_and_the_peer_is_told() -> No
 
 
 def test_a_frame_larger_than_the_read_buffer_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.client.stream_protocol.READ_BUFFER_BYTES", 4096)
+    monkeypatch.setattr("headwater.client.socket_protocol.READ_BUFFER_BYTES", 4096)
     stats = {f"figure {number}": number for number in range(5000)}
 
     def answer(peer: Peer, command: Command, _: bytes) -> None:

@@ -98,8 +98,10 @@ class Link:
         self.remote_handle = attach.handle
         self.snd_settle_mode = attach.snd_settle_mode
         self.rcv_settle_mode = attach.rcv_settle_mode
-        is_answer = self.state is LinkState.ATTACH_SENT
-        self.state = LinkState.ATTACHED if is_answer else LinkState.ATTACH_RECEIVED
+        if self.state is LinkState.ATTACH_SENT:
+            self.state = LinkState.ATTACHED
+        elif self.state is LinkState.NEW:
+            self.state = LinkState.ATTACH_RECEIVED
 
     def accept(
         self,

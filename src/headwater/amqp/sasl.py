@@ -61,6 +61,11 @@ class _State(enum.Enum):
 
 _EXPECTED: dict[_State, type[SaslBody]] = {_State.INIT: SaslInit, _State.ASKED: SaslResponse}
 """What a client may say next."""
+_ANSWERS: dict[_State, tuple[type[SaslBody], ...]] = {
+    _State.INIT: (SaslMechanisms,),
+    _State.ANSWERED: (SaslChallenge, SaslOutcome),
+}
+"""What a server may say next; while it has asked, it waits for the client."""
 
 
 class _Sasl:
@@ -165,16 +170,22 @@ class SaslClient(_Sasl):
         event, position = self._frame(buffer, position, end)
         if event is None:
             return None, position
-        expected = SaslMechanisms if self._state is _State.INIT else SaslChallenge | SaslOutcome
-        if not isinstance(event, expected):
+        if not isinstance(event, _ANSWERS.get(self._state, ())):
             raise ConnectionFault(Condition.NOT_ALLOWED, f"{type(event).__name__} came out of turn")
-        self._state = _State.OVER if isinstance(event, SaslOutcome) else _State.ANSWERED
+        self._state = _State.OVER if isinstance(event, SaslOutcome) else _State.ASKED
         return event, position
+
+    @property
+    def is_over(self) -> bool:
+        """Whether what follows is AMQP, or nothing."""
+        return self._state is _State.OVER
 
     def start(self, mechanism: str, data: bytes | None, hostname: str | None) -> None:
         """Choose a mechanism, with its first message if it has one."""
+        self._state = _State.ANSWERED
         self._write(SaslInit(Symbol(mechanism), data, hostname))
 
     def respond(self, data: bytes) -> None:
         """Answer a challenge."""
+        self._state = _State.ANSWERED
         self._write(SaslResponse(data))

@@ -116,11 +116,15 @@ class SenderLink(Link):
         count: int,
         annotations: bytes,
         bytes_max: int,
+        *,
+        is_settled: bool | None = None,
     ) -> int:
         """Send stored messages as far as credit, window and room allow, one frame each; gives how many.
 
-        `annotations` is the section of the first, whose offset counts up. A first one of several frames is not sent.
+        `annotations` is the section of the first, whose offset counts up, or nothing. A first one of several frames
+        is not sent.
         """
+        settled = self.sends_settled if is_settled is None else is_settled
         connection = self.session.connection
         count = min(count, self.credit, self.session.window_left)
         own_bytes = count * (TRANSFER_BYTES_MAX + len(annotations))
@@ -140,11 +144,11 @@ class SenderLink(Link):
             self.session.channel,
             self.handle,
             wrapped(self.session.next_delivery_id),
-            self.sends_settled,
+            settled,
             annotations,
         )
         del out[end:]
-        self._began(written, settled=self.sends_settled)
+        self._began(written, settled=settled)
         self.session.sent(self, written, written)
         return written
 

@@ -395,7 +395,7 @@ class Session:
 
     # Links
 
-    def _receive_attach(self, attach: Attach) -> Event:
+    def _receive_attach(self, attach: Attach) -> Event | None:
         if attach.handle > self.connection.limits.handle_max:
             highest = self.connection.limits.handle_max
             raise ConnectionFault(
@@ -409,7 +409,7 @@ class Session:
             link = SenderLink(self, attach.name) if role is Role.SENDER else ReceiverLink(self, attach.name)
         self._by_remote_handle[attach.handle] = link
         link.receive_attach(attach)
-        return LinkAttached(link)
+        return None if link.is_detaching else LinkAttached(link)
 
     def _receive_detach(self, detach: Detach) -> Event | None:
         link = self._link_of(detach.handle)

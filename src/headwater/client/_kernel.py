@@ -1,5 +1,5 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
-"""The loops of a client over its messages: Publish frames, and the ids in confirms.
+"""The loops of a client over its messages: Publish frames, the ids in confirms, and spans of AMQP messages.
 
 `encoding/_kernel.py` draws the messages of a Publish. With `as_data` each record becomes an AMQP 1.0 message of one
 data section (AMQP 1.0 part 3, section 3.2.6): 00 53 75 a0 and size 1, or 00 53 75 b0 and size 4; then the record.
@@ -14,7 +14,7 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
-__all__ = ["COMPILED", "fill_publish", "id_runs", "messages_that_fit"]
+__all__ = ["COMPILED", "fill_publish", "id_runs", "messages_that_fit", "moved_spans", "record_spans"]
 
 COMPILED = cython.compiled
 
@@ -130,6 +130,41 @@ def id_runs(ids: object, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> li
         position += 8
     runs.append((first, count))
     return runs
+
+
+def record_spans(records: object, as_data: cython.bint, spans: object) -> int:
+    """Write where each of these bytes lies when all stand one behind the other; gives the size of the longest.
+
+    `encoding/_span_kernel.py` draws spans. With `as_data` they are no AMQP messages, and become the data of such.
+    """
+    fields: cython.longlong[::1] = spans
+    room: cython.Py_ssize_t = len(spans)
+    position: cython.longlong = 0
+    longest: cython.longlong = 0
+    at: cython.Py_ssize_t = 0
+    for record in records:
+        if room - at < 4:
+            raise ValueError(f"there is no room for the spans of {len(records)} records")
+        size: cython.longlong = len(record)
+        fields[at] = fields[at + 1] = -1 if as_data else position
+        fields[at + 2] = position
+        position += size
+        fields[at + 3] = position
+        if size > longest:
+            longest = size
+        at += 4
+    return longest
+
+
+def moved_spans(spans: object, count: cython.Py_ssize_t, base: cython.longlong, moved: object) -> None:
+    """Write the first `count` spans as they are when what was at `base` stands at 0; they must be of messages."""
+    fields: cython.const[cython.longlong][::1] = spans
+    out: cython.longlong[::1] = moved
+    if count < 0 or len(spans) < 4 * count or len(moved) < 4 * count:
+        raise ValueError(f"there are no {count} spans, or there is no room for them")
+    i: cython.Py_ssize_t
+    for i in range(4 * count):
+        out[i] = fields[i] - base
 
 
 @cython.cfunc

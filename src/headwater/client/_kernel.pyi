@@ -1,6 +1,9 @@
+from array import array
+from collections.abc import Sequence
 from typing import TypeAlias
 
 _Readable: TypeAlias = bytes | bytearray | memoryview
+_Int64s: TypeAlias = array[int] | memoryview[int]
 
 COMPILED: bool
 
@@ -24,3 +27,5 @@ def fill_publish(
     as_data: bool,
 ) -> int: ...
 def id_runs(ids: _Readable, start: int, end: int) -> list[tuple[int, int]]: ...
+def record_spans(records: Sequence[bytes], as_data: bool, spans: _Int64s) -> int: ...
+def moved_spans(spans: _Int64s, count: int, base: int, moved: _Int64s) -> None: ...

@@ -1,15 +1,34 @@
-"""Where a stream server is and who comes: `rabbitmq-stream://user:password@host:port/vhost`, with `+tls` encrypted."""
+"""Where a server is and who comes: `rabbitmq-stream://user:password@host:port/vhost`, or `amqp://`.
+
+With `rabbitmq-stream+tls` and `amqps` the connection is encrypted.
+"""
 
 from __future__ import annotations
 
 import ssl
 import urllib.parse
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from headwater.errors import InvalidSettings
 
-__all__ = ["CLIENT_VARIABLES", "STREAM_PORT", "STREAM_TLS_PORT", "Address", "Credentials", "parse_url"]
+__all__ = [
+    "AMQP_PORT",
+    "AMQP_SCHEMES",
+    "AMQP_TLS_PORT",
+    "CLIENT_VARIABLES",
+    "STREAM_PORT",
+    "STREAM_SCHEMES",
+    "STREAM_TLS_PORT",
+    "Address",
+    "Credentials",
+    "Scheme",
+    "UrlParts",
+    "parse_url",
+]
 
+AMQP_PORT = 5672
+AMQP_TLS_PORT = 5671
 STREAM_PORT = 5552
 STREAM_TLS_PORT = 5551
 CLIENT_VARIABLES = frozenset(
@@ -17,7 +36,23 @@ CLIENT_VARIABLES = frozenset(
 )
 """What commands that connect take from the environment, besides the host and port that the server takes too."""
 
-_SCHEMES = {"rabbitmq-stream": False, "rabbitmq-stream+tls": True}
+
+@dataclass(frozen=True, slots=True)
+class Scheme:
+    """What the beginning of a URL says."""
+
+    is_encrypted: bool
+    port: int
+
+
+STREAM_SCHEMES = {
+    "rabbitmq-stream": Scheme(is_encrypted=False, port=STREAM_PORT),
+    "rabbitmq-stream+tls": Scheme(is_encrypted=True, port=STREAM_TLS_PORT),
+}
+AMQP_SCHEMES = {
+    "amqp": Scheme(is_encrypted=False, port=AMQP_PORT),
+    "amqps": Scheme(is_encrypted=True, port=AMQP_TLS_PORT),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,24 +93,24 @@ class UrlParts:
     vhost: str | None
 
 
-def parse_url(url: str) -> UrlParts:
-    """The parts of a stream URL; raises InvalidSettings, without the password, for anything else."""
+def parse_url(url: str, schemes: Mapping[str, Scheme] = STREAM_SCHEMES) -> UrlParts:
+    """The parts of a URL of one of these schemes; raises InvalidSettings, without the password, for anything else."""
     try:
         parts = urllib.parse.urlsplit(url)
         port = parts.port
     except ValueError as error:
         raise InvalidSettings("url", "it is no URL, or its port is no number") from error
-    if parts.scheme not in _SCHEMES:
-        raise InvalidSettings("url", f"it must begin with one of {', '.join(_SCHEMES)}, followed by ://")
+    if parts.scheme not in schemes:
+        raise InvalidSettings("url", f"it must begin with one of {', '.join(schemes)}, followed by ://")
     if not parts.hostname or parts.query or parts.fragment:
         raise InvalidSettings("url", "it needs a host, and takes nothing behind the vhost")
     if parts.path.count("/") > 1:
         raise InvalidSettings("url", "a / within the vhost is written %2F")
-    is_encrypted = _SCHEMES[parts.scheme]
+    scheme = schemes[parts.scheme]
     return UrlParts(
         parts.hostname,
-        port if port is not None else STREAM_TLS_PORT if is_encrypted else STREAM_PORT,
-        is_encrypted,
+        scheme.port if port is None else port,
+        scheme.is_encrypted,
         _unquoted(parts.username),
         _unquoted(parts.password),
         _unquoted(parts.path[1:] or None),

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Coroutine, Iterator, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
-import uvloop
-
 from headwater.client.address import Address, Credentials
 from headwater.client.chunk_view import UNPACKED_BYTES_MAX, Chunk
+from headwater.client.loop_thread import LoopThread
 from headwater.client.stream_connection import REQUEST_TIMEOUT_S, StreamConnection
 from headwater.client.stream_consumer import NEXT, QUEUED_CHUNKS_MAX, StreamConsumer
 from headwater.client.stream_publisher import UNCONFIRMED_MESSAGES_MAX, StreamPublisher
@@ -21,31 +19,6 @@ from headwater.streams.commands import OffsetSpecification
 __all__ = ["BlockingConnection", "BlockingConsumer", "BlockingPublisher"]
 
 _Result = TypeVar("_Result")
-
-
-class _LoopThread:
-    """A loop on a thread of its own."""
-
-    def __init__(self) -> None:
-        self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="headwater-client", daemon=True)
-        self._thread.start()
-
-    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        """Carry this out there and wait for it; a wait that is interrupted cancels it."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
-
-    def stop(self) -> None:
-        """End the thread and close the loop."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_default_executor())
-        self._loop.close()
 
 
 class BlockingConnection:
@@ -61,7 +34,7 @@ class BlockingConnection:
         request_timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         """Connect, as `StreamConnection.connect` does."""
-        self._thread = _LoopThread()
+        self._thread = LoopThread()
         self._is_closed = False
         connecting = StreamConnection.connect(
             address,

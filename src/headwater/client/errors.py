@@ -78,11 +78,15 @@ class ConnectionLost(PeerError):
 
 
 class ClosedByPeer(PeerError):
-    """The server closed the connection, and said why."""
+    """The server closed the connection, and said why; `code` is the number or the condition that it gave."""
 
-    def __init__(self, address: str, code: int, reason: str) -> None:
+    def __init__(self, address: str, code: int | str, reason: str) -> None:
         self.address, self.code, self.reason = address, code, reason
-        super().__init__(f"{address} closed the connection: {reason or says(code)} (code {code:#04x})")
+        if isinstance(code, str):
+            said = f"{reason} ({code})" if reason else code
+        else:
+            said = f"{reason or says(code)} (code {code:#04x})"
+        super().__init__(f"{address} closed the connection: {said}")
 
 
 class PeerSilent(PeerError):

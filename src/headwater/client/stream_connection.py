@@ -20,7 +20,8 @@ from headwater.client.errors import (
     RequestTimedOut,
     StreamGone,
 )
-from headwater.client.stream_handshake import Handshake, open_transport
+from headwater.client.socket_protocol import open_transport
+from headwater.client.stream_handshake import Handshake
 from headwater.client.stream_protocol import StreamProtocol
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import HeadwaterError

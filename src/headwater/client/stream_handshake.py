@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from headwater.client.address import Address, Credentials
+from headwater.client.address import Credentials
 from headwater.client.authentication import start_exchange
-from headwater.client.errors import AuthenticationFailed, PeerUnreachable, RequestRefused, says
+from headwater.client.errors import AuthenticationFailed, RequestRefused, says
 from headwater.client.stream_protocol import StreamProtocol
 from headwater.encoding.sasl import Failure
 from headwater.errors import HeadwaterError
@@ -15,27 +15,7 @@ from headwater.streams.client_connection import ClientConnection
 from headwater.streams.commands import ResponseCode
 from headwater.streams.connection import Event
 
-__all__ = ["Handshake", "open_transport"]
-
-
-async def open_transport(protocol: StreamProtocol, address: Address) -> None:
-    """Connect the protocol; raises PeerUnreachable."""
-    loop = asyncio.get_running_loop()
-    name = address.server_hostname
-    try:
-        if address.unix_path is not None:
-            hostname = (name or "localhost") if address.tls else None
-            await loop.create_unix_connection(
-                lambda: protocol, address.unix_path, ssl=address.tls, server_hostname=hostname
-            )
-        else:
-            hostname = name if address.tls else None
-            await loop.create_connection(
-                lambda: protocol, address.host, address.port, ssl=address.tls, server_hostname=hostname
-            )
-    except (OSError, UnicodeError) as error:
-        # An SSLError is an OSError; its text says what the certificate lacks.
-        raise PeerUnreachable(str(address), str(error) or type(error).__name__) from error
+__all__ = ["Handshake"]
 
 
 class Handshake:

@@ -108,10 +108,10 @@ def write_transfers(
 ) -> tuple[int, int]:
     """Write up to `count` records to `out` as deliveries of one frame each, until one has no room or is too large.
 
-    Gives the number of records and the position in `out`. `delivery_id` and `annotations`, a section that ends with the
-    16 hexadecimal digits of an offset, are those of the `first` one; the id and the digits are counted up.
+    Gives the number of records and the position in `out`. `delivery_id` and `annotations`, nothing or a section that
+    ends with the 16 hexadecimal digits of an offset, are those of the `first` one; id and digits are counted up.
     """
-    if len(annotations) < 16:
+    if 0 < len(annotations) < 16:
         raise ValueError("the annotations do not end with an offset")
     _check_span(len(out), out_start, out_end)
     _check_span(len(spans) // 4, first, first + count)
@@ -229,7 +229,9 @@ def _put_data_head(q: cython.p_uchar, i: cython.Py_ssize_t, size: cython.Py_ssiz
 @cython.inline
 @cython.exceptval(check=False)
 def _count_up(f: cython.p_uchar, end: cython.Py_ssize_t) -> cython.void:
-    """Add one to the 16 hexadecimal digits that end there."""
+    """Add one to the 16 hexadecimal digits that end there, behind the head of a frame, if there are any."""
+    if end < _FRAME_HEAD_BYTES + 16:
+        return
     i: cython.Py_ssize_t = end - 1
     while f[i] == 0x66 and i > end - 16:
         f[i] = 0x30

@@ -21,12 +21,12 @@ from headwater.amqp.connection import Connection, State
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.events import Closed, Deliveries, Event, Opened
 from headwater.amqp.frames import frame_bytes_missing
+from headwater.client.idle_timer import IdleTimer
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.server.amqp.container import Container
 from headwater.server.amqp.door import Door
 from headwater.server.amqp.handshake import Handshake
-from headwater.server.amqp.idle_timer import IdleTimer
 from headwater.server.peers import connection_name, peer_of
 from headwater.server.read_buffer import ReadBuffer
 
