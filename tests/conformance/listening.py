@@ -98,7 +98,8 @@ class ListeningDoor:
         finally:
             self._end()
         if kind is None:
-            assert self._faults + self._log.lines == []
+            told = self._faults + self._log.lines
+            assert not told, told
 
     def run(self, work: Coroutine[Any, Any, ResultT]) -> ResultT:
         """Do something on the thread of the door."""

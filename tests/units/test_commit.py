@@ -174,7 +174,7 @@ def test_a_commit_takes_about_as_much_as_was_set_and_the_rest_is_next(machine: M
     machine.store.dispatch()
     commit = partition.in_flight
     assert commit is not None
-    assert [chunk.data_bytes for chunk in commit.chunks] == [8, 84, 84]
+    assert [chunk.deliver_bytes - 48 for chunk in commit.chunks] == [8, 84, 84]
     machine.store.flush()
     assert answers == [None] * 5
     assert partition.committed_offset == 5

@@ -61,6 +61,17 @@ def test_one_index_above_the_bound_is_kept_while_it_is_used(segments: list[Segme
         assert cache.bytes_held == SIZE
 
 
+def test_loaded_indexes_that_grow_stay_below_the_bound(segments: list[Segment]) -> None:
+    cache = IndexCache(2 * SIZE, lambda segment: bytes(SIZE))
+    cache.entries(segments[0])
+    cache.entries(segments[1])
+    cache.append(segments[2], IndexEntry(0, 0, 0, 64, 0))
+    assert cache.bytes_held == 2 * SIZE
+    cache.append(segments[1], IndexEntry(0, 0, 0, 64, 0))
+    assert cache.bytes_held == SIZE + INDEX_ENTRY_BYTES == len(segments[1].index.cached or b"")
+    assert segments[0].index.cached is None
+
+
 def test_the_indexes_of_a_store_stay_below_their_bound_while_all_is_read() -> None:
     machine = Machine(index_bytes_max=200, tail_bytes_max=1)
     partition = machine.log(segment_bytes=1024)

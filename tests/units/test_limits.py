@@ -15,7 +15,7 @@ import pytest
 from headwater.errors import DiskFull, StorageError, TooManyOpenFiles
 from headwater.log.partition import Partition
 from headwater.log.store import Store
-from tests.log_material import append, read_records
+from tests.log_material import Answers, Machine, append, read_records
 
 NOBODY = 65_534
 
@@ -148,6 +148,37 @@ def test_too_many_open_files_refuse_what_needs_one_more_and_nothing_is_lost(
     again = Store.open(tmp_path / "data")
     assert read_records(again.log("other").partitions[0])[-1] == b"second"
     again.close()
+
+
+def appended_to_all(machine: Machine, partitions: list[Partition], size: int) -> list[Answers]:
+    answers = [append(partition, bytes(size)) for partition in partitions]
+    machine.store.flush()
+    return answers
+
+
+@pytest.mark.parametrize("direct_files_max", [8, 1])
+@pytest.mark.parametrize("first_size", [None, 10, 1500], ids=["new", "begun", "full"])
+@pytest.mark.parametrize("free", range(7))
+def test_with_any_number_of_free_descriptors_what_is_refused_is_taken_later(
+    free: int, first_size: int | None, direct_files_max: int
+) -> None:
+    machine = Machine(direct_files_max=direct_files_max, journal_bytes_max=200)
+    partitions = [machine.log(f"log{number}", segment_bytes=1024) for number in range(3)]
+    if first_size is not None:
+        appended_to_all(machine, partitions, first_size)
+    machine.files.open_files_max = len(machine.files.open_descriptors()) + free
+    for _ in range(3):
+        answers = [error for answer in appended_to_all(machine, partitions, 10) for error in answer]
+        assert all(error is None or isinstance(error, TooManyOpenFiles) for error in answers), answers
+        assert len(answers) == 3
+    machine.files.open_files_max = None
+    appended_to_all(machine, partitions, 10)  # for a partition that still waits for a journal to be put away
+    assert appended_to_all(machine, partitions, 20) == [[None]] * 3
+    assert not any(partition.read_only for partition in partitions)
+    counts = [len(read_records(partition)) for partition in partitions]
+    machine.reopen()
+    assert [len(read_records(machine.log(f"log{number}"))) for number in range(3)] == counts
+    assert machine.store.damaged == machine.store.notices == []
 
 
 FOREIGN_USER = """

@@ -439,7 +439,8 @@ def test_a_damaged_partition_serves_what_is_before_the_damage_and_refuses_writes
     for number in range(4):
         append(partition, b"%d" % number)
         machine.store.flush()
-    path, position = partition.segments[0].path, partition.tail[2].position
+    path = partition.segments[0].path
+    position = chunks_on_disk(machine.store, partition, ChunkType.USER)[2].position
     machine.files.damage(path, position + 50, 1)
     size = machine.files.size_of(path)
     machine.crash()

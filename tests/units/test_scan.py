@@ -10,7 +10,7 @@ from headwater.encoding.chunk import ChunkType
 from headwater.errors import LogCorrupt, MalformedChunk
 from headwater.log.scan import SegmentScan
 from headwater.log.segment import decode_segment_header
-from tests.log_material import Machine, append
+from tests.log_material import Machine, append, chunks_on_disk
 
 COUNT = 5
 
@@ -25,7 +25,8 @@ class Made:
             append(partition, b"%d" % number * 40)
             self.machine.store.flush()
         self.path = partition.segments[0].path
-        self.positions = [chunk.position for chunk in partition.tail]
+        found = chunks_on_disk(self.machine.store, partition, ChunkType.USER)
+        self.positions = [chunk.position for chunk in found]
         self.size = self.machine.files.size_of(self.path)
         self.salt = decode_segment_header(self.machine.files.read_file(self.path), self.path).salt
 
@@ -101,8 +102,7 @@ def test_bytes_that_look_like_a_chunk_in_an_event_are_none(made: Made) -> None:
     append(partition, stolen)
     machine.store.flush()
     path = partition.segments[0].path
+    (chunk,) = chunks_on_disk(machine.store, partition, ChunkType.USER)
     fd, size = machine.files.open(path), machine.files.size_of(path)
     salt = decode_segment_header(machine.files.read_file(path), path).salt
-    assert (
-        SegmentScan(machine.files, fd, size, salt).synced_position_behind(partition.tail[0].position + 1) == 0
-    )
+    assert SegmentScan(machine.files, fd, size, salt).synced_position_behind(chunk.position + 1) == 0

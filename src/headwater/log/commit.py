@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from headwater.encoding.chunk import CHUNK_HEADER_BYTES
 from headwater.errors import StorageError, SyncFailed
 from headwater.log.committer import PlainWrite, WriteJob
 from headwater.log.files import NO_FILES, Buffer, Files, storage_error
@@ -43,16 +42,6 @@ class SealedChunk(msgspec.Struct, frozen=True):
     publishers: Mapping[bytes, int]
     offsets: Mapping[bytes, int]
     waiting: Sequence[OnDone]
-
-    @property
-    def total_bytes(self) -> int:
-        """What it holds in memory."""
-        return len(self.whole)
-
-    @property
-    def data_bytes(self) -> int:
-        """Bytes of its entries."""
-        return self.deliver_bytes - CHUNK_HEADER_BYTES
 
 
 class Commit(WriteJob):
@@ -171,10 +160,7 @@ class Commit(WriteJob):
         try:
             self._segment_syncs.sync_closed(path)
         except OSError as error:
-            if error.errno in NO_FILES:  # without a descriptor there was no sync, so it may be tried again
-                self.fail(storage_error(error.errno, path))
-            else:
-                self.fail(SyncFailed(path), sync_failed=True)
+            self._fail_sync(error, path)
             return False
         return True
 
@@ -183,8 +169,14 @@ class Commit(WriteJob):
             self._files.sync_folder(folder)
             if self.previous is None:
                 self._files.sync_folder(folder.parent)
-        except OSError:
-            self.fail(SyncFailed(folder), sync_failed=True)
+        except OSError as error:
+            self._fail_sync(error, folder)
+
+    def _fail_sync(self, error: OSError, path: Path) -> None:
+        if error.errno in NO_FILES:  # without a descriptor there was no sync, so it may be tried again
+            self.fail(storage_error(error.errno, path))
+        else:
+            self.fail(SyncFailed(path), sync_failed=True)
 
     def _write_index(self) -> None:
         # The index is a cache: what cannot be written is rebuilt later.

@@ -6,6 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 
+from headwater.log.index import INDEX_ENTRY_BYTES, IndexEntry
 from headwater.log.segment import Segment
 
 __all__ = ["IndexCache"]
@@ -18,11 +19,8 @@ class IndexCache:
         self._bytes_max = bytes_max
         self._load = load
         self._held: OrderedDict[Path, Segment] = OrderedDict()
-
-    @property
-    def bytes_held(self) -> int:
+        self.bytes_held = 0
         """Bytes of all indexes that are loaded now."""
-        return sum(len(segment.index.cached or b"") for segment in self._held.values())
 
     def entries(self, segment: Segment) -> bytearray:
         """All entries of a segment's index."""
@@ -33,17 +31,27 @@ class IndexCache:
         loaded += segment.index.pending
         segment.index.cached = loaded
         self._held[segment.path] = segment
+        self.bytes_held += len(loaded)
         self._shrink()
         return loaded
+
+    def append(self, segment: Segment, entry: IndexEntry) -> None:
+        """Add the entry of a chunk that was committed; a loaded index grows by it."""
+        segment.index.append(entry)
+        if segment.index.cached is not None:
+            self.bytes_held += INDEX_ENTRY_BYTES
+            self._shrink()
 
     def drop(self, segment: Segment) -> None:
         """Forget the index of a segment that goes away."""
         if self._held.pop(segment.path, None) is not None:
-            segment.index.cached = None
+            self._unload(segment)
 
     def _shrink(self) -> None:
-        excess = self.bytes_held - self._bytes_max
-        while excess > 0 and len(self._held) > 1:
+        while self.bytes_held > self._bytes_max and len(self._held) > 1:
             _, oldest = self._held.popitem(last=False)
-            excess -= len(oldest.index.cached or b"")
-            oldest.index.cached = None
+            self._unload(oldest)
+
+    def _unload(self, segment: Segment) -> None:
+        self.bytes_held -= len(segment.index.cached or b"")
+        segment.index.cached = None

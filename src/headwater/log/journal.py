@@ -23,9 +23,9 @@ from pathlib import Path
 import msgspec
 from isal.isal_zlib import crc32
 
-from headwater.errors import MalformedChunk, NewerFormat, StorageError, SyncFailed
+from headwater.errors import MalformedChunk, NewerFormat, StorageError, SyncFailed, TooManyOpenFiles
 from headwater.log.commit import Commit
-from headwater.log.files import Buffer, Files, storage_error
+from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.segment_syncs import SegmentSyncs
 
 __all__ = [
@@ -173,23 +173,34 @@ class Checkpoint:
         """Segments that could not be synced; the journal stays then, for recovery."""
         self.error: StorageError | None = None
 
+    @property
+    def lacked_files(self) -> bool:
+        """Whether there was no descriptor for all of it: nothing was harmed, and it may be tried again."""
+        return isinstance(self.error, TooManyOpenFiles)
+
     def run(self) -> None:
         """Sync and remove; on a thread."""
-        for path in sorted(self.journal.segments):
-            try:
-                self._segment_syncs.sync_closed(path)
-            except FileNotFoundError:
-                continue  # removed meanwhile, by retention or with its log
-            except OSError:
-                self.failed[path] = SyncFailed(path)
         path = self.journal.path
         try:
-            self.journal.close()
-            if not self.failed and self._files.exists(path):
-                self._files.remove(path)
+            self.journal.close()  # first of all, so that there is a descriptor for the segments
+            for segment in sorted(self.journal.segments):
+                self._sync(segment)
+            if not self.failed:
+                if self._files.exists(path):
+                    self._files.remove(path)
                 self._files.sync_folder(path.parent)
         except OSError as error:
             self.error = storage_error(error.errno or 0, path)
+
+    def _sync(self, segment: Path) -> None:
+        try:
+            self._segment_syncs.sync_closed(segment)
+        except FileNotFoundError:
+            return  # removed meanwhile, by retention or with its log
+        except OSError as error:
+            if error.errno in NO_FILES:
+                raise
+            self.failed[segment] = SyncFailed(segment)
 
     def apply(self) -> None:
         """Report what came of it."""

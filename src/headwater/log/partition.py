@@ -26,6 +26,7 @@ from headwater.log.recovery import Recovered
 from headwater.log.segment import Segment, segment_path
 from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import LogSettings, StoreSettings
+from headwater.log.tail import TailChunk, Tails
 from headwater.log.tracking import Publisher, Tracking
 
 __all__ = ["Partition", "PartitionId", "PartitionOwner", "PartitionState"]
@@ -49,15 +50,13 @@ class PartitionOwner(Protocol):
     segment_syncs: SegmentSyncs
     open_files: OpenFiles
     indexes: IndexCache
+    tails: Tails
     settings: StoreSettings
     epoch: int
     uncommitted_bytes: int
 
     def mark_dirty(self, partition: Partition) -> None:
         """Something waits to be committed."""
-
-    def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
-        """A chunk went into the partition's tail; bounds what all tails hold."""
 
     def call_when_room(self, call: Callable[[], None]) -> None:
         """Call once, when commits have made room for more."""
@@ -95,7 +94,7 @@ class Partition:
         self.snapshot_stale = False
         """Whether sequences or stored offsets changed since that snapshot."""
         self.tracking = Tracking(owner.settings.tracking_entries_max, owner.settings.tracking_expiry_ms)
-        self.tail: deque[SealedChunk] = deque()
+        self.tail: deque[TailChunk] = deque()
         """The newest user chunks, in memory."""
         self.in_flight: Commit | None = None
         self._next_waiting: list[OnDone] = []
@@ -398,14 +397,18 @@ class Partition:
         if newest is None or self.read_only or newest.index.sealed:
             return
         if self.synced_position < newest.size:
-            fd = self.owner.open_files.acquire(newest.path, write=True)
             try:
-                self.owner.segment_syncs.sync(newest.path, fd)
+                self._sync(newest)
             except OSError:
                 return
-            finally:
-                self.owner.open_files.release(newest.path, write=True)
         newest.seal_index(self.owner.files, 0 if self.snapshot_stale else self.snapshot_position)
+
+    def _sync(self, segment: Segment) -> None:
+        fd = self.owner.open_files.acquire(segment.path, write=True)
+        try:
+            self.owner.segment_syncs.sync(segment.path, fd)
+        finally:
+            self.owner.open_files.release(segment.path, write=True)
 
     def _new_commit(self, segment: Segment) -> Commit:
         return Commit(self.owner.files, self.owner.segment_syncs, self.id, segment, self.finish)
@@ -479,19 +482,18 @@ class Partition:
         self._roll_due = False
 
     def _note_chunk(self, segment: Segment, chunk: SealedChunk) -> None:
-        segment.index.append(
-            IndexEntry(
-                chunk.first_offset, chunk.timestamp_ms_max, self.owner.epoch, chunk.position, chunk.type
-            )
+        entry = IndexEntry(
+            chunk.first_offset, chunk.timestamp_ms_max, self.owner.epoch, chunk.position, chunk.type
         )
+        self.owner.indexes.append(segment, entry)
         self.timestamp_ms_max = chunk.timestamp_ms_max
         self.committed_offset = chunk.first_offset + chunk.records
         if chunk.publishers or chunk.offsets:
             self.tracking.committed(chunk.publishers, chunk.offsets, chunk.timestamp_ms_max)
             self.snapshot_stale = True
         if chunk.records:
-            self.tail.append(chunk)
-            self.owner.keep_in_tail(self, chunk)
+            kept = TailChunk(chunk.first_offset, chunk.records, chunk.deliver_bytes, chunk.whole)
+            self.owner.tails.keep(self.tail, kept)
         elif chunk.type == ChunkType.SNAPSHOT:
             self.snapshot_position = chunk.position
             self.snapshot_stale = False
@@ -510,19 +512,21 @@ class Partition:
             on_done(error)
 
     def _cut_back(self, commit: Commit) -> bool:
-        """Remove what a failed write left; whether that could be done."""
+        """Remove what a failed write left; whether that could be done.
+
+        It is gone durably: else a crash could bring the old bytes back behind new ones.
+        """
         files, segment = self.owner.files, commit.segment
         try:
             if commit.creates:
                 self.owner.open_files.forget(segment.path)
                 if files.exists(segment.path):
                     files.remove(segment.path)
-                    files.sync_folder(self.folder)  # as with the cut below
+                    self.owner.open_files.make_room(lambda: files.sync_folder(self.folder))
             else:
                 fd = self.owner.open_files.acquire(segment.path, write=True)
                 try:
                     files.truncate(fd, segment.size)
-                    # Else a crash could bring the old bytes back behind new ones.
                     self.owner.segment_syncs.sync(segment.path, fd)
                 finally:
                     self.owner.open_files.release(segment.path, write=True)

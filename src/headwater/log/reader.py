@@ -208,9 +208,8 @@ class Reader:
         tail = self._partition.tail
         number = bisect_right(tail, self.offset, key=lambda chunk: chunk.first_offset) - 1
         chunk = tail[number]
-        fields = array(
-            "q", (0, chunk.deliver_bytes, chunk.total_bytes, chunk.type, chunk.records, chunk.first_offset)
-        )
+        place = (0, chunk.deliver_bytes, len(chunk.whole))
+        fields = array("q", (*place, ChunkType.USER, chunk.records, chunk.first_offset))
         self.offset = chunk.first_offset + chunk.records
         return Run(chunk.whole, fields, 1)
 

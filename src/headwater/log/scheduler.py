@@ -41,7 +41,10 @@ class CommitScheduler:
         self._round: JournalRound | None = None
         self._journal: Journal | None = None
         self._blocked: dict[Journal, list[Partition]] = {}
-        self._partition_of_segment: dict[Path, Partition] = {}
+        self._partitions: dict[Journal, dict[Path, Partition]] = {}
+        """By the segments that a journal has bytes of."""
+        self._lacked_files: list[Journal] = []
+        """Journals that could not be put away for want of descriptors; the next `dispatch` tries again."""
         self.next_journal_number = 1
 
     @property
@@ -70,6 +73,10 @@ class CommitScheduler:
 
     def dispatch(self) -> None:
         """Begin commits for the partitions that are dirty and not committing already."""
+        if self._dirty:
+            lacked, self._lacked_files = self._lacked_files, []
+            for journal in lacked:
+                self._put_away(journal)
         ready = [
             partition for partition in self._dirty if partition.in_flight is None and not partition.blocked
         ]
@@ -109,7 +116,7 @@ class CommitScheduler:
         """Put the journal away."""
         if self._journal is not None and self._round is None:
             journal, self._journal = self._journal, None
-            self.submit(Checkpoint(self._files, journal, self._segment_syncs, self._checkpointed))
+            self._put_away(journal)
 
     def close(self) -> None:
         """Give the journal's descriptor back."""
@@ -140,16 +147,18 @@ class CommitScheduler:
 
     def _begin_round(self, partitions: list[Partition]) -> None:
         commits = []
+        segments: dict[Path, Partition] = {}
         for partition in partitions:
             commit = self._begin(partition)
             if commit is not None:
                 commits.append(commit)
-                self._partition_of_segment[commit.segment.path] = partition
+                segments[commit.segment.path] = partition
         if not commits:
             return
         if self._journal is None:
             self._journal = Journal(self._files, self._journals, self.next_journal_number)
             self.next_journal_number += 1
+        self._partitions.setdefault(self._journal, {}).update(segments)
         self._round = JournalRound(self._journal, commits, self._round_done)
         self.submit(self._round)
 
@@ -158,19 +167,27 @@ class CommitScheduler:
         journal = round_.journal
         if journal.failed:
             # Its records must not come back over what is written next at the same positions.
-            blocked = [self._partition_of_segment[commit.segment.path] for commit in round_.commits]
+            blocked = [self._partitions[journal][commit.segment.path] for commit in round_.commits]
             for partition in blocked:
                 partition.blocked = True
             self._blocked[journal] = blocked
         if journal.failed or journal.position >= self._settings.journal_bytes_max:
             self.close_journal()
 
+    def _put_away(self, journal: Journal) -> None:
+        self.submit(Checkpoint(self._files, journal, self._segment_syncs, self._checkpointed))
+
     def _checkpointed(self, checkpoint: Checkpoint) -> None:
-        blocked = self._blocked.pop(checkpoint.journal, [])
-        for path in checkpoint.journal.segments:
-            partition = self._partition_of_segment.get(path)
-            if partition is not None and path in checkpoint.failed:
-                partition.stop(checkpoint.failed[path], PartitionState.READ_ONLY)
+        journal = checkpoint.journal
+        if checkpoint.error is not None and checkpoint.lacked_files:
+            self._lacked_files.append(journal)
+            for partition in self._blocked.get(journal, []):
+                partition.refuse_gathered(checkpoint.error)
+            return
+        blocked = self._blocked.pop(journal, [])
+        partitions = self._partitions.pop(journal, {})
+        for path, failure in checkpoint.failed.items():
+            partitions[path].stop(failure, PartitionState.READ_ONLY)
         for partition in blocked:
             partition.blocked = False
             if checkpoint.error is not None or checkpoint.failed:
@@ -178,5 +195,3 @@ class CommitScheduler:
                 partition.stop(error, PartitionState.READ_ONLY)
             elif partition.wants_commit:
                 self.mark_dirty(partition)
-        if self._journal is None and self._round is None:
-            self._partition_of_segment.clear()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -17,7 +16,7 @@ from headwater.errors import (
     StorageError,
     UnknownLog,
 )
-from headwater.log.commit import PartitionId, SealedChunk
+from headwater.log.commit import PartitionId
 from headwater.log.committer import Committer, Job, ThreadedCommitter
 from headwater.log.files import Files, storage_error
 from headwater.log.folder import STATE_LOG_ID, DataFolder
@@ -36,6 +35,7 @@ from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.staged_commit import StagedCommits
 from headwater.log.staging import Staging
 from headwater.log.state import StateStore
+from headwater.log.tail import Tails
 
 __all__ = ["Store", "wall_clock_ms"]
 
@@ -70,6 +70,7 @@ class Store:
         self.segment_syncs = SegmentSyncs(files)
         self.open_files = OpenFiles(files, settings.open_files_max)
         self.indexes = IndexCache(settings.index_bytes_max, self._load_index)
+        self.tails = Tails(settings.tail_bytes_max)
         self.uncommitted_bytes = 0
         self.epoch = 0
         self.logs: dict[tuple[str, str], Log] = {}
@@ -89,8 +90,6 @@ class Store:
         self._dispatch_due = False
         self._waiting_for_room: list[Callable[[], None]] = []
         self._partitions: dict[PartitionId, Partition] = {}
-        self._tail: deque[tuple[Partition, int]] = deque()
-        self._tail_bytes = 0
         self.staging = Staging(
             files, self._folder.staging, self._scheduler.submit_background, self._partitions.get, settings
         )
@@ -227,7 +226,7 @@ class Store:
             del self._streams[vhost, partition.name]
             partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
             self._forget(partition.segments)
-            self._drop_tail(partition)
+            self.tails.drop(partition.tail)
         self._scheduler.submit_background(TreeRemoval(self.files, removed))
         for partition in log.own_partitions:
             for call in list(partition.on_deleted):
@@ -287,17 +286,6 @@ class Store:
         """Commit a partition at the end of this turn of the loop."""
         self._scheduler.mark_dirty(partition)
         self._dispatch_soon()
-
-    def keep_in_tail(self, partition: Partition, chunk: SealedChunk) -> None:
-        """Count a chunk that went into a tail; the oldest chunks of all tails go when there are too many."""
-        size = chunk.total_bytes
-        self._tail.append((partition, size))
-        self._tail_bytes += size
-        while self._tail_bytes > self.settings.tail_bytes_max:
-            oldest, size = self._tail.popleft()
-            self._tail_bytes -= size
-            if oldest.tail:
-                oldest.tail.popleft()
 
     def call_when_room(self, call: Callable[[], None]) -> None:
         """Call once, when commits have made room for more."""
@@ -432,8 +420,3 @@ class Store:
         for segment in segments:
             self.indexes.drop(segment)
             self.open_files.forget(segment.path)
-
-    def _drop_tail(self, partition: Partition) -> None:
-        partition.tail.clear()
-        self._tail_bytes -= sum(size for owner, size in self._tail if owner is partition)
-        self._tail = deque(item for item in self._tail if item[0] is not partition)
