@@ -41,6 +41,11 @@ class SenderLink(Link):
         """What was not sent yet of a message of several frames."""
         self._rest_settled = False
 
+    @property
+    def message_size_bytes_max(self) -> int:
+        """The largest message that the receiver takes; 0 is none."""
+        return self.remote.max_message_size or 0
+
     # Credit
 
     @property
@@ -122,10 +127,13 @@ class SenderLink(Link):
         """Send stored messages as far as credit, window and room allow, one frame each; gives how many.
 
         `annotations` is the section of the first, whose offset counts up, or nothing. A first one of several frames
-        is not sent.
+        is not sent, nor is one that may be larger than the receiver takes.
         """
         settled = self.sends_settled if is_settled is None else is_settled
         connection = self.session.connection
+        frame_bytes_max = connection.remote_frame_size_bytes_max
+        if self.message_size_bytes_max:
+            frame_bytes_max = min(frame_bytes_max, self.message_size_bytes_max)
         count = min(count, self.credit, self.session.window_left)
         own_bytes = count * (TRANSFER_BYTES_MAX + len(annotations))
         sent_bytes = spans[SPAN_FIELDS * (first + count) - 1] - spans[SPAN_FIELDS * first + 2]
@@ -140,7 +148,7 @@ class SenderLink(Link):
             out,
             start,
             len(out),
-            connection.remote_frame_size_bytes_max,
+            frame_bytes_max,
             self.session.channel,
             self.handle,
             wrapped(self.session.next_delivery_id),

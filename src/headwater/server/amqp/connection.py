@@ -173,10 +173,10 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self._hold(work)
             return
         while not self._is_closing:
+            event = self._next_event(work)
             if self._handshake.is_busy:
                 self._hold(work)
                 return
-            event = self._next_event(work)
             if event is None:
                 break
             if isinstance(event, Deliveries):

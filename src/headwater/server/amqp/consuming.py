@@ -12,6 +12,7 @@ from headwater.errors import PartitionDeleted, StorageError
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.intake import error_of
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+from headwater.server.amqp.nodes import Refused
 
 __all__ = ["Consuming"]
 
@@ -73,6 +74,8 @@ class Consuming(LinkHandler):
                 self._wait_for_more()
                 break
             left -= self._owner.flush()
+        if not self.link.credit:
+            self._drained()
 
     def _send_some(self) -> bool:
         """Send from the next partition that has messages; False if none has."""
@@ -83,6 +86,9 @@ class Consuming(LinkHandler):
                     count = feed.send(self.link, BYTES_PER_WRITE, self._call_soon)
                 except StorageError as error:
                     self._failed(feed, error)
+                    return False
+                except Refused as refused:
+                    self._owner.break_link(self.link, refused.value)
                     return False
                 if count:
                     self.sent_count += count
@@ -97,6 +103,10 @@ class Consuming(LinkHandler):
             if not feed.is_waiting:
                 feed.partition.on_committed.add(self._committed)
         if not any(feed.is_waiting for feed in self.feeds):
+            self._drained()
+
+    def _drained(self) -> None:
+        if self.link.is_draining:
             self.link.drained()
             self._owner.answered()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterator
 
+from headwater.amqp.definitions import Condition
 from headwater.amqp.sender_link import SenderLink
 from headwater.encoding._amqp_kernel import skim_entries
 from headwater.encoding._kernel import walk_entries
@@ -15,6 +16,7 @@ from headwater.encoding.delivery_annotations import annotations_before_offset, m
 from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
+from headwater.server.amqp.nodes import Refused
 
 __all__ = ["Feed"]
 
@@ -76,7 +78,7 @@ class Feed:
     def send(self, link: SenderLink, bytes_max: int, when_read: Callable[[], None]) -> int:
         """Send messages as far as the link allows, one at least; 0 at the end, or while the disk works.
 
-        Raises `StorageError`.
+        Raises `StorageError`, and `Refused` if the next message is larger than the receiver takes.
         """
         records = self._records or self._next_records(when_read)
         if records is None:
@@ -86,7 +88,14 @@ class Feed:
             records.data, records.spans, records.first, records.count, annotations, bytes_max
         )
         if not sent:
-            link.send(message_to_send(_first_record(records), annotations))
+            message = message_to_send(_first_record(records), annotations)
+            if 0 < link.message_size_bytes_max < len(message):
+                raise Refused(
+                    Condition.LINK_MESSAGE_SIZE_EXCEEDED,
+                    f"the message at offset {records.offset} has {len(message)} bytes,"
+                    f" and the receiver takes {link.message_size_bytes_max} at most",
+                )
+            link.send(message)
             sent = 1
         records.pass_over(sent)
         self.offset = records.offset
