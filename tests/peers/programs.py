@@ -1,7 +1,7 @@
-"""The Java and the Go client of RabbitMQ Streams behind small programs of ours, which do what a test says line by line.
+"""Clients in Java and Go behind small programs of ours, which do what a test says line by line.
 
-A program reads one JSON object a line and answers each with one: `seen`, or `error` with the response code. Both know
-the same commands. They are built once, into `.cache/peers/`; what cannot be fetched or is not installed skips a test.
+A program reads one JSON object a line and answers each with one: `seen`, or `error` with the code that the server gave.
+They are built once, into `.cache/peers/`; what cannot be fetched or is not installed skips a test.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ CLASS_PATH_GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:build-
 
 
 class Refused(Exception):
-    """The client raised an error; `code` is the server's response code, 0 if there was none."""
+    """The client raised an error; `code` is the server's response code or condition, 0 or empty if there was none."""
 
-    def __init__(self, error: str, code: int) -> None:
+    def __init__(self, error: str, code: int | str) -> None:
         super().__init__(f"{error} (code {code})")
         self.code = code
 
@@ -102,14 +102,14 @@ class Program:
             self._said.extend(lines)
 
 
-def java_command() -> list[str]:
-    """How to run the program with the Java client."""
-    java, javac, maven = (_installed(name) for name in ("java", "javac", "mvn"))
-    sources = sorted((HERE / "java" / "src").glob("*.java"))
-    with _folder_for("java", [*sources, HERE / "java" / "pom.xml"]) as folder:
+def java_command(name: str = "java") -> list[str]:
+    """How to run the program in Java that is in a folder of this name."""
+    java, javac, maven = (_installed(tool) for tool in ("java", "javac", "mvn"))
+    sources = sorted((HERE / name / "src").glob("*.java"))
+    with _folder_for(name, [*sources, HERE / name / "pom.xml"]) as folder:
         class_path, built = folder / "class-path", folder / "built"
         if not built.exists():
-            project = str(HERE / "java" / "pom.xml")
+            project = str(HERE / name / "pom.xml")
             output = f"-Dmdep.outputFile={class_path}"
             _fetch([maven, "-B", "-q", "-f", project, CLASS_PATH_GOAL, output], folder)
             libraries = class_path.read_text(encoding="utf-8")
@@ -120,11 +120,11 @@ def java_command() -> list[str]:
     return [java, warnings_only, "-cp", f"{folder}{os.pathsep}{libraries}", "Main"]
 
 
-def go_command() -> list[str]:
-    """How to run the program with the Go client."""
+def go_command(name: str = "go") -> list[str]:
+    """How to run the program in Go that is in a folder of this name."""
     go = _installed("go")
-    project = HERE / "go"
-    with _folder_for("go", [*sorted(project.glob("*.go")), project / "go.mod", project / "go.sum"]) as folder:
+    project = HERE / name
+    with _folder_for(name, [*sorted(project.glob("*.go")), project / "go.mod", project / "go.sum"]) as folder:
         program = folder / "peer"
         if not program.exists():
             _fetch([go, "mod", "download"], project)

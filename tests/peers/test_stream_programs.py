@@ -260,7 +260,7 @@ def test_clients_go_on_after_a_restart_of_the_server(
 
 
 def test_the_client_shows_what_the_server_refuses(peer: Program, server: Server, stream: str) -> None:
-    def refused(command: str, **fields: Any) -> int:
+    def refused(command: str, **fields: Any) -> int | str:
         with pytest.raises(Refused) as error:
             peer(command, **fields)
         return error.value.code

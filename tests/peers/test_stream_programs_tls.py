@@ -2,63 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.peers.programs import Program, Refused, connect, java_command, publish, texts
-from tests.peers.servers import HOST, PASSWORD, USER, Server
+from tests.peers.servers import PASSWORD, USER, Server
 
 pytestmark = pytest.mark.peers
-
-
-@pytest.fixture(scope="module")
-def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An authority, a server that it signed for, and a client of the name `guest`: `NAME.pem` and `NAME.key` each."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, so there are no certificates to try TLS with")
-    folder = tmp_path_factory.mktemp("keys")
-    make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    openssl(folder, [*make, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority"])
-    for name, subject in (("server", "/CN=localhost"), ("client", f"/CN={USER}")):
-        (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n", encoding="ascii")
-        openssl(
-            folder,
-            [
-                "req",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-keyout",
-                f"{name}.key",
-                "-out",
-                "asked",
-                "-subj",
-                subject,
-            ],
-        )
-        signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
-        openssl(folder, ["x509", "-req", "-in", "asked", "-out", f"{name}.pem", *signing])
-    return folder
-
-
-def openssl(folder: Path, arguments: list[str]) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
-
-
-@pytest.fixture(scope="module")
-def tls_server(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("tls")
-    settings = {"certificate": keys / "server.pem", "key": keys / "server.key", "client_ca": keys / "ca.pem"}
-    lines = [f'tls_{name}_file = "{file}"' for name, file in settings.items()]
-    (folder / "headwater.toml").write_text("\n".join(lines), encoding="utf-8")
-    started = Server(folder / "data", "--config", str(folder / "headwater.toml"), with_tls=True)
-    started.start()
-    yield started
-    started.end()
 
 
 def assert_it_works(peer: Program, stream: str) -> None:

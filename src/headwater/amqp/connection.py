@@ -25,7 +25,7 @@ from headwater.amqp.frames import (
     read_frame,
     read_protocol_header,
 )
-from headwater.amqp.performatives import Begin, Close, Open, Performative, decode_performative
+from headwater.amqp.performatives import Begin, Close, End, Open, Performative, decode_performative
 from headwater.amqp.session import Session
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Symbol
@@ -367,6 +367,8 @@ class Connection:
         if isinstance(performative, Begin):
             return self._receive_begin(channel, performative)
         if session is None:
+            if isinstance(performative, End):
+                return None  # go-amqp ends sessions that it gave up before it began them
             raise ConnectionFault(Condition.NOT_ALLOWED, f"no session was begun on channel {channel}")
         try:
             return session.receive(performative, buffer, payload, end)
