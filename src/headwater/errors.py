@@ -262,7 +262,7 @@ class LogCorrupt(StorageError):
         self.path, self.position, self.reason = os.fspath(path), position, reason
         super().__init__(
             f"{self.path} is corrupt at byte {position}: {reason}; events before it are served, "
-            "writes are refused; restore the file, or truncate the log there"
+            "writes are refused; restore the file from a copy, or delete the log"
         )
 
 

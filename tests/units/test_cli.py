@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,14 @@ def test_version_says_which_form_of_the_kernels_is_loaded(monkeypatch: pytest.Mo
         monkeypatch.setattr(main, "KERNELS", kernels)
         result = runner.invoke(app, ["--version"])
         assert (result.exit_code, result.stdout) == (0, f"headwater {__version__} ({form})\n")
+
+
+def test_version_knows_all_kernels() -> None:
+    with Path("pyproject.toml").open("rb") as file:
+        built = tomllib.load(file)["tool"]["setuptools"]["ext-modules"]
+    sources = Path("src").glob("headwater/**/_*kernel.py")
+    assert sorted(main.KERNELS) == sorted(kernel["name"] for kernel in built)
+    assert sorted(main.KERNELS) == sorted(".".join(path.with_suffix("").parts[1:]) for path in sources)
 
 
 def test_version_loads_neither_the_server_nor_its_libraries() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -157,6 +158,13 @@ def test_what_hinders_opening_is_told_by_its_meaning(
         folder.open()
     folder.close()
     assert files.open_descriptors() == []
+
+
+def test_missing_folders_above_are_made_durably(files: FaultyFiles) -> None:
+    folder = DataFolder(files, DATA / "a" / "b")
+    folder.open()
+    folder.close()
+    assert "store.json" in files.after_crash(Random(1)).names(DATA / "a" / "b")
 
 
 def test_a_file_in_place_of_the_folder_is_told(files: FaultyFiles) -> None:

@@ -36,14 +36,14 @@ def ask(health: Health, method: str = "GET", path: str = "/health") -> tuple[int
     ],
 )
 def test_each_state_answers_with_its_status(state: ServerState, status: int) -> None:
-    figures = DataHealth(logs=3, partitions=12, damaged_partitions=1)
+    figures = DataHealth(logs=3, partitions=12, damaged_partitions=1, read_only_partitions=2)
     answered, headers, body = ask(Health(state=state, version="1.2.3", uptime_s=4.5, data=figures))
     assert answered == status
     assert body == {
         "state": state.value,
         "version": "1.2.3",
         "uptime_s": 4.5,
-        "data": {"logs": 3, "partitions": 12, "damaged_partitions": 1},
+        "data": {"logs": 3, "partitions": 12, "damaged_partitions": 1, "read_only_partitions": 2},
     }
     assert headers["Content-Type"] == "application/json"
     assert headers["Cache-Control"] == "no-store"

@@ -9,6 +9,7 @@ from zlib import crc32
 import pytest
 
 from headwater.errors import ForeignFile, LogCorrupt, NewerFormat, PartitionReadOnly
+from headwater.log.check import check_folder
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import Reader
 from headwater.log.segment import encode_segment_header, read_segment_header, segment_path
@@ -134,6 +135,29 @@ def test_a_newest_segment_in_which_nothing_was_confirmed_goes_away(machine: Mach
     partition = machine.log()
     assert machine.names(partition, ".segment") == [old.name]
     assert machine.store.damaged == []
+    append(partition, b"04")
+    machine.store.flush()
+    assert read_records(partition) == [b"%02d" % number for number in range(5)]
+
+
+@pytest.mark.parametrize("data", [b"x", b"notes of mine\n" * 20, b"HDWTRSTG" + bytes(100)])
+def test_a_foreign_file_with_the_name_of_a_segment_is_set_aside_and_told(
+    machine: Machine, data: bytes
+) -> None:
+    partition = filled(machine)
+    path = segment_path(partition.folder, 4)
+    aside = path.with_name(path.name + ".foreign")
+    put(machine.files, path, data)
+    machine.store.close()
+    (finding,) = check_folder(DATA, files=machine.files).findings
+    assert (finding.severity, finding.path) == ("foreign", str(path))
+    machine.open()
+    for _ in range(2):
+        assert machine.store.notices == [f"{aside}: not a file of headwater, left alone"]
+        assert machine.store.damaged == []
+        assert machine.files.read_file(aside) == data
+        machine.reopen()
+    partition = machine.log()
     append(partition, b"04")
     machine.store.flush()
     assert read_records(partition) == [b"%02d" % number for number in range(5)]

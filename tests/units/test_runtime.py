@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from headwater.errors import FolderInUse
+from headwater.errors import FolderInUse, SyncFailed
+from headwater.log.partition import PartitionState
 from headwater.log.store import Store
 from headwater.server.config import Settings
+from headwater.server.health import DataHealth
 from headwater.server.listening import ListenFailed
 from headwater.server.runtime import Server
 
@@ -31,6 +34,30 @@ def test_states_follow_its_life(tmp_path: Path) -> None:
         return [*states, server.state]
 
     assert asyncio.run(life()) == ["starting", "ready", "stopping"]
+
+
+def test_a_partition_that_stops_while_it_serves_is_told_by_its_health(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def life() -> tuple[str, DataHealth | None]:
+        server = Server(settings_for(tmp_path))
+        await server.start()
+        store = stores[0]
+        partition = store.create_log("log").partitions[0]
+        partition.stop(SyncFailed(partition.folder), PartitionState.READ_ONLY)
+        told = server.state, server.health().data
+        await server.stop()
+        return told
+
+    stores: list[Store] = []
+    open_store = Store.open
+
+    def note(*arguments: Any, **names: Any) -> Store:
+        stores.append(open_store(*arguments, **names))
+        return stores[-1]
+
+    monkeypatch.setattr(Store, "open", note)
+    assert asyncio.run(life()) == ("degraded", DataHealth(1, 1, 0, 1))
 
 
 def test_a_door_that_cannot_open_leaves_the_folder_free(tmp_path: Path) -> None:

@@ -21,6 +21,9 @@ __all__ = ["app", "main"]
 
 KERNELS = (
     "headwater.encoding._kernel",
+    "headwater.encoding._amqp_kernel",
+    "headwater.encoding._hash_kernel",
+    "headwater.encoding._span_kernel",
     "headwater.client._kernel",
     "headwater.log._commit_kernel",
     "headwater.cli._kernel",

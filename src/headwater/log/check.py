@@ -18,6 +18,7 @@ from headwater.log.segment import (
     SEGMENT_HEADER_BYTES,
     check_identity,
     decode_segment_header,
+    is_foreign_start,
     segment_path,
 )
 from headwater.log.staging import STAGED_SUFFIX, UPLOAD_SUFFIX, read_blocks
@@ -134,10 +135,6 @@ def _check_partition(
     report.first_offset = report.end_offset = offsets[0] if offsets else 0
     for offset in offsets:
         path = segment_path(folder, offset)
-        if report.segments and offset != report.end_offset:
-            yield Finding("corrupt", str(path), 0, f"begins at offset {offset}, {report.end_offset} is due")
-        report.segments += 1
-        report.end_offset = offset
         fd = files.open(path)
         try:
             yield from _check_segment(
@@ -158,18 +155,29 @@ def _check_segment(
 ) -> Iterator[Finding]:
     size = files.size(fd)
     report.byte_count += size
+    head = files.read(fd, 0, SEGMENT_HEADER_BYTES)
     try:
-        header = decode_segment_header(files.read(fd, 0, SEGMENT_HEADER_BYTES), path)
+        header = decode_segment_header(head, path)
     except StorageError as error:
         unconfirmed = newest and SegmentScan(files, fd, size, None).synced_position_behind(0) == 0
-        torn = isinstance(error, MalformedChunk) and unconfirmed
-        yield Finding("tail", str(path), 0, str(error)) if torn else _unreadable(path, error)
+        if not unconfirmed or not isinstance(error, MalformedChunk):
+            yield _unreadable(path, error)
+        elif is_foreign_start(head):
+            message = "not a segment, although it has the name of one; opening sets it aside"
+            yield Finding("foreign", str(path), 0, message)
+        else:
+            yield Finding("tail", str(path), 0, str(error))
         return
     try:
         check_identity(header, path)
     except MalformedChunk as error:
         yield Finding("corrupt", str(path), 0, error.reason)
         return
+    if report.segments and header.first_offset != report.end_offset:
+        reason = f"begins at offset {header.first_offset}, {report.end_offset} is due"
+        yield Finding("corrupt", str(path), 0, reason)
+    report.segments += 1
+    report.end_offset = header.first_offset
     scan = SegmentScan(files, fd, size, header.salt)
     synced = 0
     position = SEGMENT_HEADER_BYTES

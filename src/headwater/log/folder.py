@@ -68,9 +68,7 @@ class DataFolder:
     def open(self) -> None:
         """Lock the folder, make what is missing, and raise the epoch."""
         try:
-            if not self._files.exists(self.path):
-                self._files.make_folder(self.path)
-                self._files.sync_folder(self.path.parent)
+            self._make_folder(self.path)
             self._lock_fd = self._files.lock(self.path / "lock")
         except OSError as error:
             raise storage_error(error.errno or 0, self.path) from error
@@ -128,6 +126,13 @@ class DataFolder:
             self._files.rename(target, folder)
             raise
         return target
+
+    def _make_folder(self, path: Path) -> None:
+        """Have a folder, and those above it, durably."""
+        if not self._files.exists(path):
+            self._make_folder(path.parent)
+            self._files.make_folder(path)
+            self._files.sync_folder(path.parent)
 
     def _open_locked(self) -> None:
         for name in _FOLDERS:

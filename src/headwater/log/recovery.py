@@ -18,12 +18,14 @@ from headwater.log.index import (
 )
 from headwater.log.scan import ScannedChunk, SegmentScan
 from headwater.log.segment import (
+    FOREIGN_SUFFIX,
     INDEX_SUFFIX,
     REMOVED_SUFFIX,
     SEGMENT_HEADER_BYTES,
     Segment,
     check_identity,
     decode_segment_header,
+    is_foreign_start,
     read_segment_header,
     segment_offset,
     segment_path,
@@ -87,13 +89,18 @@ def recover_partition(files: Files, folder: Path, tracking: Tracking) -> Recover
         fd = files.open(path, write=True)
         try:
             left = _NewestSegment(files, fd, path, found).recover(lone=len(offsets) == 1 and offsets[0] > 0)
+            is_foreign = is_foreign_start(files.read(fd, 0, SEGMENT_HEADER_BYTES))
         finally:
             files.close(fd)
         if left:
             break
         # No confirm depends on it, and the one before it is whole.
-        found.cut_bytes += files.size_of(path)
-        _remove_segment(files, path)
+        if is_foreign:
+            found.foreign.append(path.with_name(path.name + FOREIGN_SUFFIX))
+            files.rename(path, found.foreign[-1])
+        else:
+            found.cut_bytes += files.size_of(path)
+            _remove_segment(files, path)
         files.sync_folder(folder)
         offsets.pop()
     found.segments[:0] = [open_older_segment(files, segment_path(folder, offset)) for offset in offsets[:-1]]

@@ -21,6 +21,7 @@ from headwater.log.files import Files
 from headwater.log.index import INDEX_FOOTER_BYTES, Index, IndexFooter
 
 __all__ = [
+    "FOREIGN_SUFFIX",
     "INDEX_SUFFIX",
     "REMOVED_SUFFIX",
     "SEGMENT_FORMAT",
@@ -31,6 +32,7 @@ __all__ = [
     "check_identity",
     "decode_segment_header",
     "encode_segment_header",
+    "is_foreign_start",
     "read_segment_header",
     "segment_offset",
     "segment_path",
@@ -41,6 +43,7 @@ SEGMENT_FORMAT = 1
 SEGMENT_SUFFIX = ".segment"
 INDEX_SUFFIX = ".index"
 REMOVED_SUFFIX = ".removed"
+FOREIGN_SUFFIX = ".foreign"
 
 _MAGIC = b"HDWTRSEG"
 _LAYOUT = struct.Struct(">8sHHIQQqQIQ")
@@ -130,6 +133,12 @@ def check_identity(header: SegmentHeader, path: Path) -> None:
     if named != (str(header.log_id), str(header.partition), header.first_offset):
         where = f"{header.log_id}/{header.partition} at offset {header.first_offset}"
         raise MalformedChunk(0, f"it belongs to partition {where}")
+
+
+def is_foreign_start(data: bytes) -> bool:
+    """Whether a file begins in a way that no segment does, however little of its header reached the disk."""
+    start = data[: len(_MAGIC)].rstrip(b"\0")
+    return not _MAGIC.startswith(start)
 
 
 def read_segment_header(files: Files, fd: int, path: Path) -> SegmentHeader:

@@ -162,6 +162,15 @@ class Store:
         """Partitions of all logs."""
         return sum(len(log.own_partitions) for log in self.logs.values())
 
+    def count_in(self, state: PartitionState) -> int:
+        """How many partitions are in a state now."""
+        return sum(partition.state is state for partition in self._partitions.values())
+
+    @property
+    def is_degraded(self) -> bool:
+        """Whether people should look at it: something was damaged at opening, or refuses writes now."""
+        return bool(self.damaged) or any(partition.read_only for partition in self._partitions.values())
+
     def create_log(
         self,
         name: str,

@@ -29,6 +29,9 @@ class DataHealth(msgspec.Struct, frozen=True):
     logs: int
     partitions: int
     damaged_partitions: int
+    """They are served up to the damage, and refuse writes."""
+    read_only_partitions: int
+    """Nobody knows what the disk holds of their last commit: they refuse writes until a restart has recovered them."""
 
 
 class Health(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ import uvloop
 
 from headwater import __version__
 from headwater.errors import HeadwaterError
+from headwater.log.partition import PartitionState
 from headwater.log.store import Store
 from headwater.server.amqp.clients import amqp_clients
 from headwater.server.amqp.door import Door as AmqpDoor
@@ -94,7 +95,7 @@ class Server:
             return ServerState.STOPPING
         if self._store is None:
             return ServerState.STARTING
-        return ServerState.DEGRADED if self._store.damaged else ServerState.READY
+        return ServerState.DEGRADED if self._store.is_degraded else ServerState.READY
 
     def health(self) -> Health:
         """The server's state and figures for `GET /health`."""
@@ -295,7 +296,10 @@ def _ignore_stop_signals(loop: asyncio.AbstractEventLoop) -> None:
 
 def _figures(store: Store) -> DataHealth:
     return DataHealth(
-        logs=len(store.logs), partitions=store.partition_count, damaged_partitions=len(store.damaged)
+        logs=len(store.logs),
+        partitions=store.partition_count,
+        damaged_partitions=store.count_in(PartitionState.DAMAGED),
+        read_only_partitions=store.count_in(PartitionState.READ_ONLY),
     )
 
 
