@@ -8,7 +8,7 @@ import ssl
 import threading
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import uvloop
 
@@ -82,7 +82,7 @@ class ListeningDoor:
         self.door: Door
         self.port = 0
 
-    def __enter__(self) -> ListeningDoor:
+    def __enter__(self) -> Self:
         logging.getLogger().addHandler(self._log)
         self._thread.start()
         try:
@@ -146,13 +146,13 @@ class ListeningDoor:
             self._data, iterations=ITERATIONS_MIN, first_user=lambda: first_user(None, None)
         )
         self._passwords = PasswordChecker(remembered_max=10, remembered_s=60.0)
-        sasl = Sasl(
+        self._sasl = Sasl(
             Authenticator(self.catalogue, self._passwords),
             allows_anonymous=True,
             allows_plain_without_tls=True,
         )
-        access = Access(self.catalogue)
-        self.door = Door(self.store, access, sasl, self._loop, self._limits, ANNOUNCED_VERSION)
+        self._access = Access(self.catalogue)
+        self.door = Door(self.store, self._access, self._sasl, self._loop, self._limits, ANNOUNCED_VERSION)
         self._listener = StreamListener(self.door, self._advertised, self._tls)
         (address,) = await self._listener.open(HOST, 0)
         self.port = int(address.rpartition(":")[2])

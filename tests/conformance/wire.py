@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-import socket
-import ssl
 import struct
 import zlib
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Any, TypeVar
 
 import msgspec
-import pytest
 
 from headwater.streams import commands as c
 from headwater.streams.codec import decode_response, encode
 from headwater.streams.commands import Command, OffsetSpecification, OffsetType, ResponseCode
+from tests.conformance.peer_socket import PeerSocket
 
 __all__ = ["FIRST", "OK", "Chunk", "Wire", "opened", "plain", "publish_frame", "sub_batch"]
 
-STEP_TIMEOUT_S = 10.0
 FRAME_MAX = 1 << 20
-SEND_BYTES = 1 << 16
 OK = ResponseCode.OK
 FIRST = OffsetSpecification(OffsetType.FIRST)
 
@@ -48,41 +42,12 @@ class Chunk(msgspec.Struct, frozen=True):
     """Plain entries; a sub-batch stands as it came, its five fields before its data."""
 
 
-class Wire:
+class Wire(PeerSocket):
     """Sends commands or bytes, and takes what comes frame by frame; everything is checked against its layout."""
 
-    def __init__(
-        self,
-        host: str,
-        port: int,
-        *,
-        tls: ssl.SSLContext | None = None,
-        receive_buffer_bytes: int | None = None,
-    ) -> None:
-        raw = socket.socket()
-        raw.settimeout(STEP_TIMEOUT_S)
-        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if receive_buffer_bytes is not None:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        raw.connect((host, port))
-        self._socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=host)
+    def __init__(self, host: str, port: int, **socket_options: Any) -> None:
+        super().__init__(host, port, **socket_options)
         self._correlation_ids = itertools.count(1)
-
-    def __enter__(self) -> Wire:
-        return self
-
-    def __exit__(
-        self,
-        _type: type[BaseException] | None,
-        _error: BaseException | None,
-        _traceback: TracebackType | None,
-    ) -> None:
-        self._socket.close()
-
-    def vanish(self) -> None:
-        """End the connection by a reset, as a machine that lost its power does sooner or later."""
-        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self._socket.close()
 
     def id(self) -> int:
         """A correlation id that was not used here."""
@@ -90,12 +55,12 @@ class Wire:
 
     def send(self, *parts: Command | bytes) -> None:
         """All of it in one write."""
-        self._socket.sendall(b"".join(part if isinstance(part, bytes) else encode(part) for part in parts))
+        self.send_bytes(b"".join(part if isinstance(part, bytes) else encode(part) for part in parts))
 
     def frame(self) -> bytes:
         """The next frame whole, its size included."""
-        size = self._exactly(_SIZE.size)
-        return size + self._exactly(_SIZE.unpack(size)[0])
+        size = self.exactly(_SIZE.size)
+        return size + self.exactly(_SIZE.unpack(size)[0])
 
     def next(self) -> Command:
         """The next command that is no heartbeat; its frame holds what its layout says, and no byte more."""
@@ -110,28 +75,6 @@ class Wire:
         command = self.next()
         assert isinstance(command, kind), f"{command} came instead of a {kind.__name__}"
         return command
-
-    def send_some(self, data: bytes, within_s: float = 0.2) -> int:
-        """Send as much as the server takes until it takes nothing for this time; gives how many bytes that is."""
-        sent = 0
-        self._socket.settimeout(within_s)
-        with contextlib.suppress(TimeoutError):
-            while sent < len(data):
-                sent += self._socket.send(data[sent : sent + SEND_BYTES])
-        self._socket.settimeout(STEP_TIMEOUT_S)
-        return sent
-
-    def discard(self) -> int:
-        """Take what has come, whatever it is, or wait for it; gives how many bytes that was, 0 at the end."""
-        self._socket.settimeout(None)
-        return len(self._socket.recv(SEND_BYTES))
-
-    def assert_silent(self) -> None:
-        """Nothing has come so far."""
-        self._socket.settimeout(0)
-        with pytest.raises(BlockingIOError):
-            self._socket.recv(1, socket.MSG_PEEK)
-        self._socket.settimeout(STEP_TIMEOUT_S)
 
     def until(self, kind: type[CommandT]) -> CommandT:
         """The next command of this kind, whatever comes before it."""
@@ -153,20 +96,6 @@ class Wire:
     def assert_nothing_came(self) -> None:
         """All that was sent is dealt with, and nothing came of it: a question is answered before anything else."""
         self.ask(c.MetadataRequest(self.id(), ()), c.MetadataResponse)
-
-    def assert_ended(self) -> None:
-        """The server closed the connection, and said nothing more."""
-        assert self.rest() == b"", "the connection goes on"
-
-    def rest(self) -> bytes:
-        """All that comes until the server closes the connection."""
-        parts = bytearray()
-        try:
-            while part := self._socket.recv(1 << 16):
-                parts += part
-        except ConnectionError:
-            pass
-        return bytes(parts)
 
     def greet(self, properties: dict[str, str] | None = None) -> tuple[str, ...]:
         """The first two steps; gives the mechanisms offered."""
@@ -226,14 +155,6 @@ class Wire:
             taken += [(chunk.first_offset + number, body) for number, body in enumerate(chunk.messages)]
         assert len(taken) == count
         return taken
-
-    def _exactly(self, size: int) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
-            part = self._socket.recv(size - len(parts))
-            assert part, f"the connection ended after {len(parts)} of {size} bytes"
-            parts += part
-        return bytes(parts)
 
 
 def opened(

@@ -25,7 +25,15 @@ from headwater.amqp.frames import (
     read_frame,
     read_protocol_header,
 )
-from headwater.amqp.performatives import Begin, Close, End, Open, Performative, decode_performative
+from headwater.amqp.performatives import (
+    Begin,
+    Close,
+    End,
+    Open,
+    Performative,
+    decode_performative,
+    without_words,
+)
 from headwater.amqp.session import Session
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Symbol
@@ -262,8 +270,16 @@ class Connection:
         self._out += EMPTY_FRAME
 
     def write(self, channel: int, performative: Performative, payload: ReadableBuffer = b"") -> None:
-        """Queue one frame."""
-        self._out += encode_frame(channel, performative, payload)
+        """Queue one frame; raises `ConnectionFault` if the peer takes none of its size."""
+        data = encode_frame(channel, performative, payload)
+        if self.remote is not None and len(data) > self.remote.max_frame_size:
+            data = encode_frame(channel, without_words(performative), payload)
+            if len(data) > self.remote.max_frame_size:
+                what = type(performative).__name__.lower()
+                raise ConnectionFault(
+                    Condition.FRAME_SIZE_TOO_SMALL, f"{what} takes a frame of {len(data)} bytes"
+                )
+        self._out += data
 
     @property
     def out(self) -> bytearray:

@@ -23,7 +23,7 @@ from headwater.amqp.definitions import (
     Role,
     SenderSettleMode,
 )
-from headwater.amqp.messaging import DELIVERY_STATE, SOURCE, TARGET, DeliveryState, Source, Target
+from headwater.amqp.messaging import DELIVERY_STATE, SOURCE, TARGET, DeliveryState, Rejected, Source, Target
 from headwater.amqp.transactions import Coordinator
 from headwater.encoding.amqp_composite import Composite, OneOf, read_descriptor
 from headwater.encoding.amqp_encoder import encoded
@@ -56,6 +56,7 @@ __all__ = [
     "Transfer",
     "decode_performative",
     "encode_performative",
+    "without_words",
 ]
 
 
@@ -74,6 +75,16 @@ def decode_performative(buffer: ReadableBuffer, position: int, end: int) -> tupl
 def encode_performative(performative: Performative) -> bytes:
     """The bytes of a performative; raises InvalidValue if a field has none."""
     return encoded(_PERFORMATIVES.write, performative)
+
+
+def without_words(performative: Performative) -> Performative:
+    """The same, but an error in it is its condition alone."""
+    if isinstance(performative, Detach | End | Close) and performative.error is not None:
+        return msgspec.structs.replace(performative, error=ErrorValue(performative.error.condition))
+    state = performative.state if isinstance(performative, Disposition) else None
+    if isinstance(state, Rejected) and state.error is not None:
+        return msgspec.structs.replace(performative, state=Rejected(ErrorValue(state.error.condition)))
+    return performative
 
 
 class Performative(msgspec.Struct, frozen=True, gc=False):

@@ -17,6 +17,7 @@ from headwater.amqp.ranges import IdRanges
 from headwater.amqp.serial import unwrapped, wrapped
 from headwater.encoding._amqp_kernel import skim_message
 from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.encoding.amqp_types import Described
 from headwater.encoding.chunk import ReadableBuffer
 
 __all__ = ["ReceiverLink"]
@@ -150,7 +151,7 @@ class ReceiverLink(Link):
         asks_second = transfer.rcv_settle_mode is ReceiverSettleMode.SECOND
         if asks_second and self.rcv_settle_mode is ReceiverSettleMode.FIRST:
             raise LinkFault(Condition.INVALID_FIELD, "the link settles first, so this delivery does")
-        if transfer.state is not None and not isinstance(transfer.state, DeliveryState):
+        if isinstance(transfer.state, Described):
             raise LinkFault(Condition.NOT_IMPLEMENTED, "there are no transactions here")
 
     def _begin_delivery(self, transfer: Transfer, first: int | None) -> _Partial:

@@ -226,7 +226,7 @@ class Session:
 
     def settle(self, role: Role, ids: IdRange, state: DeliveryState | None, *, is_settled: bool) -> None:
         """Say what became of deliveries; goes out with the next bytes, in as few frames as possible."""
-        if self.state is not SessionState.MAPPED:
+        if self.state not in (SessionState.MAPPED, SessionState.END_RECEIVED):
             return
         first, end = ids
         last = self._settlements[-1] if self._settlements else None

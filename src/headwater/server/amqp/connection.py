@@ -21,6 +21,7 @@ from headwater.amqp.connection import Connection, State
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.events import Closed, Deliveries, Event, Opened
 from headwater.amqp.frames import frame_bytes_missing
+from headwater.amqp.performatives import Open
 from headwater.client.idle_timer import IdleTimer
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.chunk import ReadableBuffer
@@ -133,7 +134,7 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self._idle.cancel()
         self._machine.drop()
         if self.container is not None:
-            self.container.close()
+            self.guarded(self.container.close)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._read_buffer.room(HANDSHAKE_READ_BYTES if self.container is None else None)
@@ -270,7 +271,7 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self.container.handle(event)
 
     def _open(self, event: Opened) -> None:
-        opened = self._handshake.open(event.open)
+        opened = self._refusal_of(event.open) or self._handshake.open(event.open)
         if isinstance(opened, ErrorValue):
             logger.warning("%s: refused: %s", self.name, opened.description)
             self._machine.close(opened)
@@ -288,6 +289,16 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self._send_heartbeat,
             self._give_up,
         )
+
+    def _refusal_of(self, opened: Open) -> ErrorValue | None:
+        """Section 2.4.5: who cannot keep the peer's idle time-out says so."""
+        least = self._door.limits.peer_idle_timeout_ms_min
+        if 0 < (opened.idle_time_out or least) < least:
+            words = (
+                f"an idle time-out of {opened.idle_time_out} ms cannot be kept; ask for {least} ms or more"
+            )
+            return ErrorValue(Condition.NOT_IMPLEMENTED, words)
+        return None
 
     def _closed_by_peer(self, event: Closed) -> None:
         container = self.container
@@ -391,12 +402,12 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self._timeout = None
 
     def _send_heartbeat(self) -> None:
-        if not self._is_winding_up:
+        if not self._is_winding_up and self._is_writable:
             self._machine.heartbeat()
             self.flush()
 
     def _give_up(self) -> None:
-        if not self._is_reading and not self._is_winding_up:
+        if self._is_winding_up or not self._is_reading:
             # It may have sent what we did not read, for reasons of ours.
             return
         logger.info("%s: nothing heard for %g s, closed", self.name, self._door.limits.idle_timeout_s)

@@ -18,10 +18,12 @@ from headwater.amqp.events import (
     Settled,
     WindowOpened,
 )
+from headwater.amqp.faults import ConnectionFault, SessionFault
 from headwater.amqp.link import Link
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.door import Door, LinkKey
+from headwater.server.amqp.intake import error_of
 from headwater.server.amqp.link_owner import LinkHandler
 from headwater.server.amqp.nodes import Refused
 from headwater.server.amqp.termini import handler_for
@@ -158,15 +160,27 @@ class Container:
     def _attached(self, event: LinkAttached) -> None:
         link = event.link
         try:
+            self._answer_attach(link)
+        except SessionFault as fault:
+            logger.info("%s: session ended: %s", self.name, fault)
+            link.session.end(fault.value)
+            self._session_ended(SessionEnded(link.session, fault.value, is_answered=True))
+        except ConnectionFault as fault:
+            logger.info("%s: closed: %s", self.name, fault)
+            self.machine.close(fault.value)
+
+    def _answer_attach(self, link: Link) -> None:
+        """Raises `SessionFault` or `ConnectionFault` where the peer takes no answer."""
+        try:
             if len(self.links) >= self.door.limits.connection_links_max:
                 raise Refused(
                     Condition.RESOURCE_LIMIT_EXCEEDED,
                     f"a connection has {self.door.limits.connection_links_max} links at most",
                 )
             handler = handler_for(self, link)
-        except Refused as refused:
-            logger.info("%s: link %.100r refused: %s", self.name, link.name, refused)
-            link.refuse(refused.value)
+        except (Refused, StorageError) as error:
+            logger.info("%s: link %.100r refused: %s", self.name, link.name, error)
+            link.refuse(error.value if isinstance(error, Refused) else error_of(error))
             return
         self.door.take_over(self._key(link), self, link)
         self.links[link] = handler

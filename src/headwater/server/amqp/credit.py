@@ -18,6 +18,7 @@ class CreditGiver:
         self._owner = owner
         self._has_room = has_room
         self._is_stopped = False
+        self._is_waiting = False
 
     def give(self) -> None:
         """Give credit if some is due; without room, later."""
@@ -26,7 +27,8 @@ class CreditGiver:
             return
         if self._has_room():
             self._link.grant(full)
-        else:
+        elif not self._is_waiting:
+            self._is_waiting = True
             self._owner.call_when_room(self._room_again)
 
     def stop(self) -> None:
@@ -34,5 +36,6 @@ class CreditGiver:
         self._is_stopped = True
 
     def _room_again(self) -> None:
+        self._is_waiting = False
         self.give()
         self._owner.answered()

@@ -66,6 +66,14 @@ class Intake:
             self._when_idle.append(call)
         return self.in_flight > 0
 
+    def refuses_format(self, event: Deliveries, index: int) -> bool:
+        """Whether these messages are of a format that is unknown; then they are refused from a number on."""
+        if not event.message_format:
+            return False
+        error = ErrorValue(Condition.NOT_IMPLEMENTED, f"message format {event.message_format:#x} is unknown")
+        self.refuse(event, index, event.count - index, error)
+        return True
+
     def refuse(self, event: Deliveries, index: int, count: int, error: ErrorValue) -> None:
         """These messages are not stored, and their sender is told why."""
         self._rejected(event.first_id + index, count, event.is_settled, error)

@@ -30,6 +30,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Deliveries that a sender may have on their way to us."""
     idle_timeout_s: float = 60.0
     """A client of which nothing is heard for this long is cut off; it is told half of it."""
+    peer_idle_timeout_ms_min: int = 100
+    """A client that wants to hear of us more often than every half of this is refused."""
     step_timeout_s: float = 10.0
     """A client that takes longer for a step until it has opened is cut off."""
     failure_delay_s: float = 0.5

@@ -69,17 +69,19 @@ class Nodes:
         """The node to receive from; raises `Refused`."""
         name = _name_of(address)
         if not self._access.may_read(identity, vhost, name):
-            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r}")
+            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r:.100}")
         found = self._find(vhost, name)
         if found is None:
-            raise Refused(Condition.NOT_FOUND, f"there is no log {name!r}; create it, or check the name")
+            raise Refused(Condition.NOT_FOUND, f"there is no log {name!r:.100}; create it, or check the name")
         return found
 
     def to_write(self, identity: Identity, vhost: str, address: str) -> LogNode:
         """The node to send to, made if that is allowed; raises `Refused`."""
         name = _name_of(address)
         if not self._access.may_write(identity, vhost, name):
-            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r}")
+            raise Refused(
+                Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r:.100}"
+            )
         return self._find(vhost, name) or self._created(identity, vhost, name)
 
     def dynamic(self, identity: Identity, vhost: str, container_id: str) -> LogNode:
@@ -112,7 +114,7 @@ class Nodes:
 
     def _created(self, identity: Identity, vhost: str, name: str) -> LogNode:
         policy = self._auto_create
-        missing = f"there is no log {name!r}"
+        missing = f"there is no log {name!r:.100}"
         if not policy.is_enabled:
             raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create is off; create it first")
         if not name or name.startswith((RESERVED_PREFIX, "amq.")) or "/" in name:

@@ -47,7 +47,8 @@ def start_of(filters: Mapping[Symbol, Any]) -> Start:
         descriptor = given.descriptor if isinstance(given, Described) else name
         if descriptor != OFFSET_SPEC:
             continue
-        if value not in ("first", "last", "next") and not (isinstance(value, int) and value >= 0):
+        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+        if value not in ("first", "last", "next") and not is_number:
             raise Refused(
                 Condition.INVALID_FIELD,
                 f"{OFFSET_SPEC} is {value!r:.100}; it is first, last, next, an offset or a timestamp",

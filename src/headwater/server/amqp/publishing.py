@@ -47,11 +47,7 @@ class Publishing(LinkHandler):
             )
             self._owner.break_link(self.link, error)
             return event.count
-        if event.message_format:
-            error = ErrorValue(
-                Condition.NOT_IMPLEMENTED, f"message format {event.message_format:#x} is unknown"
-            )
-            self.intake.refuse(event, index, event.count - index, error)
+        if self.intake.refuses_format(event, index):
             return event.count
         while index < event.count:
             partition = self.partitions[self._chosen]

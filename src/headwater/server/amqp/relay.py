@@ -36,6 +36,8 @@ class Relay(LinkHandler):
         self._credit.give()
 
     def deliveries(self, event: Deliveries, index: int) -> int:
+        if self.intake.refuses_format(event, index):
+            return event.count
         while index < event.count:
             try:
                 partition = self._partition_for(event, index)

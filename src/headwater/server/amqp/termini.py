@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from headwater.amqp.definitions import Condition
 from headwater.amqp.link import Link
-from headwater.amqp.messaging import Source, Target
+from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.amqp.sender_link import SenderLink
 from headwater.amqp.transactions import Coordinator
@@ -29,6 +29,12 @@ __all__ = ["handler_for"]
 
 OUTCOMES = tuple(Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified"))
 TOPIC = Symbol("topic")
+NOT_DURABLE: dict[str, Any] = {
+    "durable": TerminusDurability.NONE,
+    "expiry_policy": TerminusExpiryPolicy.LINK_DETACH,
+    "timeout": 0,
+}
+"""Section 3.5: the answer says what a terminus is, not what was asked for: nothing of one outlives its link."""
 
 
 def handler_for(container: Container, link: Link) -> LinkHandler:
@@ -76,14 +82,18 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
 
 
 def _accept_target(link: ReceiverLink, target: Target) -> None:
-    granted = msgspec.structs.replace(target, capabilities=_granted(target.capabilities))
+    granted = msgspec.structs.replace(target, **NOT_DURABLE, capabilities=_granted(target.capabilities))
     source = link.remote.source
     link.accept(source if isinstance(source, Source) else None, granted)
 
 
 def _accept_source(link: SenderLink, source: Source) -> None:
     granted = msgspec.structs.replace(
-        source, outcomes=OUTCOMES, default_outcome=None, capabilities=_granted(source.capabilities)
+        source,
+        **NOT_DURABLE,
+        outcomes=OUTCOMES,
+        default_outcome=None,
+        capabilities=_granted(source.capabilities),
     )
     target = link.remote.target
     link.accept(granted, target if isinstance(target, Target) else None)

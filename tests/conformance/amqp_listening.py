@@ -1,0 +1,64 @@
+"""The AMQP door beside the stream door, over one store: real listeners, whose limits a test may set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from headwater.server.amqp.door import Door
+from headwater.server.amqp.limits import Limits
+from headwater.server.amqp.listener import AmqpListener, close_connections
+from headwater.server.amqp.nodes import AutoCreate, Nodes
+from tests.conformance.amqp_wire import AmqpWire, opened_amqp
+from tests.conformance.listening import HOST, ListeningDoor
+
+__all__ = ["CONTAINER_ID", "ListeningAmqp"]
+
+CONTAINER_ID = "headwater-under-test"
+
+
+class ListeningAmqp(ListeningDoor):
+    """Both doors; `limits` are those of the AMQP door."""
+
+    def __init__(
+        self,
+        data: Path,
+        limits: Limits | None = None,
+        *,
+        auto_create: AutoCreate | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(data, **options)
+        self.limits = limits or Limits(failure_delay_s=0.05)
+        self._auto_create = auto_create or AutoCreate()
+        self.amqp: Door
+        self.amqp_port = 0
+
+    def connect(self, **how: Any) -> AmqpWire:
+        """A connection that is open, with a session."""
+        return opened_amqp(HOST, self.amqp_port, **how)
+
+    def raw(self, **how: Any) -> AmqpWire:
+        """A connection on which nothing was said yet."""
+        return AmqpWire(HOST, self.amqp_port, **how)
+
+    def unsent_bytes_max(self) -> int:
+        """The most that waits in the AMQP door for one socket."""
+
+        def look() -> int:
+            return max(each._transport.get_write_buffer_size() for each in self.amqp.connections)
+
+        return self.call(look)
+
+    async def _open(self) -> None:
+        await super()._open()
+        nodes = Nodes(self.store, self._access, self._auto_create)
+        self.amqp = Door(self.store, self._access, self._sasl, self._loop, self.limits, nodes, CONTAINER_ID)
+        self._amqp_listener = AmqpListener(self.amqp, self._tls)
+        (address,) = await self._amqp_listener.open(HOST, 0)
+        self.amqp_port = int(address.rpartition(":")[2])
+
+    async def _close(self) -> None:
+        self._amqp_listener.close()
+        await close_connections(self.amqp)
+        await super()._close()
