@@ -434,6 +434,9 @@ class Connection:
             if self.state is State.START:
                 self.send_header()
             self.state = State.END
+        if self.state is State.CLOSE_SENT:
+            # Where frames begin is no longer known, so the peer's close will not be found.
+            self.state = State.END
         value = ErrorValue(getattr(error, "condition", Condition.DECODE_ERROR), str(error))
         self.close(value)
         return Closed(value, is_answered=True)
