@@ -36,6 +36,7 @@ __all__ = [
     "ReferenceTooLong",
     "StorageError",
     "SyncFailed",
+    "TooManyOffsets",
     "TooManyOpenFiles",
     "UnknownAttempt",
     "UnknownLog",
@@ -368,6 +369,17 @@ class LogBusy(StorageError):
         super().__init__(
             f"{uncommitted_bytes} bytes wait to be committed, the bound is {uncommitted_bytes_max}; "
             "wait for confirms, then go on"
+        )
+
+
+class TooManyOffsets(StorageError):
+    """The bound of stored offsets that wait for the disk is reached."""
+
+    def __init__(self, count_max: int) -> None:
+        self.count_max = count_max
+        super().__init__(
+            f"{count_max} stored offsets wait to be written, which is the bound; "
+            "store this one again when the disk takes writes"
         )
 
 

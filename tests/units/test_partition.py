@@ -407,7 +407,7 @@ def test_a_truncation_that_fails_tells_so(machine: Machine) -> None:
     machine.files.fail("rename", "*", 5)
     partition.truncate(6, answers)
     machine.store.flush()
-    assert [type(answer).__name__ for answer in answers] == ["SyncFailed"]
+    assert [type(answer).__name__ for answer in answers] == ["WriteFailed"]
 
 
 def test_a_deleted_partition_takes_nothing_and_gives_nothing(machine: Machine) -> None:

@@ -123,6 +123,10 @@ def test_a_removal_that_fails_is_finished_by_opening_or_starts_again(machine: Ma
     machine.files.fail(what, "/data/logs/1/0*", errno.EIO, times=2)
     enforce(machine)
     assert partition.first_offset == 6
+    told = [str(error) for error in machine.store.enforce_retention()]
+    # What has its new name is gone, although its bytes may stay until the next opening.
+    assert len(told) == (what != "remove")
+    assert all("/data/logs/1/0 failed: Input/output error" in error for error in told)
     machine.files.heal()
     machine.crash()
     partition = machine.log()

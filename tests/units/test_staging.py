@@ -16,9 +16,9 @@ from headwater.errors import (
     LogBusy,
     MalformedChunk,
     NewerFormat,
-    SyncFailed,
     UnknownAttempt,
     UnknownPartition,
+    WriteFailed,
 )
 from headwater.log.commit import PartitionId
 from headwater.log.staging import (
@@ -131,7 +131,7 @@ def test_an_upload_that_is_being_sealed_takes_no_more_and_answers_all_that_seal_
 def test_a_seal_that_fails_is_told_and_all_is_sent_again(machine: Machine) -> None:
     upload(machine, "a", block(b"first"))
     machine.files.fail_sync("*.upload")
-    assert [type(answer) for answer in seal(machine, "a")] == [SyncFailed]
+    assert [type(answer) for answer in seal(machine, "a")] == [WriteFailed]
     assert not machine.store.staging.is_sealed("a")
     upload(machine, "a", block(b"again"))
     assert seal(machine, "a") == [None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.errors import ReferenceTooLong
+from headwater.errors import ReferenceTooLong, TooManyOffsets
 from headwater.log.tracking import REFERENCE_BYTES_MAX, Tracking
 
 NOW = 1_000_000
@@ -22,6 +22,15 @@ def test_a_reference_has_1_to_255_bytes(tracking: Tracking, reference: bytes) ->
             refused(reference)
     assert not tracking.unwritten
     assert tracking.publisher(b"r" * REFERENCE_BYTES_MAX).sequence == -1
+
+
+def test_only_so_many_offsets_wait_to_be_written_and_each_may_still_rise(tracking: Tracking) -> None:
+    for number in range(4):
+        tracking.store_offset(b"%d" % number, 1)
+    with pytest.raises(TooManyOffsets, match="4 stored offsets wait"):
+        tracking.store_offset(b"one more", 1)
+    tracking.store_offset(b"3", 2)
+    assert tracking.unwritten == {b"0": 1, b"1": 1, b"2": 1, b"3": 2}
 
 
 def test_a_sequence_is_told_when_it_is_committed(tracking: Tracking) -> None:
@@ -131,8 +140,10 @@ def test_far_more_references_than_may_be_kept_make_a_snapshot_due(tracking: Trac
     for number in range(4 * 5 // 4 + 16):
         if kind == "publishers":
             tracking.committed({b"%d" % number: 1}, {}, NOW)
-        else:
+        elif number < 4:
             tracking.store_offset(b"%d" % number, 1)
+        else:
+            tracking.committed({}, {b"%d" % number: 1}, NOW)
     assert not tracking.crowded
     tracking.committed({b"one more": 1}, {b"one more": 1}, NOW)
     assert tracking.crowded

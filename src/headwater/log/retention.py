@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headwater.errors import StorageError, SyncFailed
-from headwater.log.files import Files
+from headwater.errors import StorageError
+from headwater.log.files import Files, storage_error
 from headwater.log.index import last_time
 from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
@@ -37,8 +37,8 @@ class Removal:
             self._files.sync_folder(self._folder)
         except FileNotFoundError:
             return  # the log was deleted meanwhile, and all of it goes
-        except OSError:
-            self._error = SyncFailed(self._folder)
+        except OSError as error:
+            self._error = storage_error(error.errno or 0, self._folder)
             return
         self._unlink(removed)
 
@@ -74,8 +74,11 @@ class TreeRemoval:
         """Nobody waits for it."""
 
 
-def enforce_retention(partition: Partition, now_ms: int) -> None:
-    """Let the segments go that are too old or too many; a newest one that is all too old first gets a successor."""
+def enforce_retention(partition: Partition, now_ms: int, on_done: OnDone) -> None:
+    """Let the segments go that are too old or too many; a newest one that is all too old first gets a successor.
+
+    `on_done` tells of what went; what could not go is tried again the next time.
+    """
     settings = partition.settings
     if partition.read_only or not partition.segments:
         return
@@ -94,12 +97,8 @@ def enforce_retention(partition: Partition, now_ms: int) -> None:
         newest = partition.segments[-1]
         if partition.committed_offset > newest.first_offset and partition.timestamp_ms_max < before_ms:
             partition.roll()
-    partition.remove_oldest(count, _ignore)
+    partition.remove_oldest(count, on_done)
 
 
 def _last_time(partition: Partition, number: int) -> int:
     return last_time(partition.owner.indexes.entries(partition.segments[number]))
-
-
-def _ignore(error: StorageError | None) -> None:
-    """A removal that failed is tried again at the next opening."""

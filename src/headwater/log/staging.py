@@ -33,7 +33,6 @@ from headwater.errors import (
     MalformedChunk,
     NewerFormat,
     StorageError,
-    SyncFailed,
     UnknownAttempt,
     UnknownPartition,
 )
@@ -110,8 +109,8 @@ class _Seal:
                 self._files.close(fd)
             self._files.rename(self._upload, self._upload.with_suffix(STAGED_SUFFIX))
             self._files.sync_folder(self._upload.parent)
-        except OSError:
-            self._error = SyncFailed(self._upload)
+        except OSError as error:
+            self._error = storage_error(error.errno or 0, self._upload)
 
     def apply(self) -> None:
         """Tell what came of it."""

@@ -89,6 +89,7 @@ class Store:
         self._streams: dict[tuple[str, str], Partition] = {}
         self._dispatch_due = False
         self._waiting_for_room: list[Callable[[], None]] = []
+        self._removal_errors: list[StorageError] = []
         self._partitions: dict[PartitionId, Partition] = {}
         self.staging = Staging(
             files, self._folder.staging, self._scheduler.submit_background, self._partitions.get, settings
@@ -242,12 +243,15 @@ class Store:
                 call()
 
     def enforce_retention(self) -> list[StorageError]:
-        """Let go what is too old or too much, also while nobody writes; gives what went wrong, to be tried again."""
+        """Let go what is too old or too much, also while nobody writes; what goes wrong is tried again.
+
+        Gives what went wrong, and what of the last time did when its files were removed, on a thread.
+        """
         now_ms = self._clock()
-        errors = []
+        errors, self._removal_errors = self._removal_errors, []
         for partition in list(self._partitions.values()):
             try:
-                enforce_retention(partition, now_ms)
+                enforce_retention(partition, now_ms, self._note_removal)
             except StorageError as error:
                 errors.append(error)
         try:
@@ -412,6 +416,10 @@ class Store:
 
     def _note_foreign(self, paths: list[Path]) -> None:
         self.notices += [f"{path}: not a file of headwater, left alone" for path in paths]
+
+    def _note_removal(self, error: StorageError | None) -> None:
+        if error is not None:
+            self._removal_errors.append(error)
 
     def _note_unfinished(self, query: str, error: StorageError) -> None:
         self.notices.append(f"the staged commit of {query!r} waits to be finished: {error}")

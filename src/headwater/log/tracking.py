@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from headwater.errors import ReferenceTooLong
+from headwater.errors import ReferenceTooLong, TooManyOffsets
 
 __all__ = ["REFERENCE_BYTES_MAX", "Publisher", "Tracking"]
 
@@ -65,6 +65,8 @@ class Tracking:
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset; it is written with the next chunk."""
         check_reference(reference)
+        if len(self.unwritten) >= self._entries_max and reference not in self.unwritten:
+            raise TooManyOffsets(self._entries_max)
         self.unwritten[reference] = offset
 
     def stored_offset(self, reference: bytes) -> int | None:
