@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from headwater.amqp.definitions import ErrorValue, Role, SenderSettleMode
+from headwater.amqp.definitions import FRAME_SIZE_BYTES_MAX_DEFAULT, ErrorValue, Role, SenderSettleMode
 from headwater.amqp.frames import (
     FrameType,
     ProtocolId,
@@ -131,8 +131,8 @@ def transfer(id_: int, payload: bytes, handle: int = 0, channel: int = 0, **fiel
 class AmqpWire(PeerSocket):
     """Sends frames or bytes, and takes what comes frame by frame; every frame is checked against its layout."""
 
-    frame_size_bytes_max = 1 << 20
-    """Of what comes."""
+    frame_size_bytes_max = FRAME_SIZE_BYTES_MAX_DEFAULT
+    """What we told that we take."""
 
     def send(self, *parts: Performative | bytes, channel: int = 0) -> None:
         """All of it in one write."""
