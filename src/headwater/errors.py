@@ -137,6 +137,14 @@ class LogExists(CallerError):
         super().__init__(f"log {name!r} exists already; choose another name, or delete it first")
 
 
+class PartitionUsed(CallerError):
+    """A partition cannot be taken from a super stream that has held events: keys would lead elsewhere."""
+
+    def __init__(self, name: str, log: str) -> None:
+        self.name, self.log = name, log
+        super().__init__(f"{name!r} is a partition of {log!r}, which has been used; delete all of {log!r}")
+
+
 class LogDiffers(LogExists):
     """A log of this name is there already, with other settings than those asked for."""
 

@@ -91,14 +91,15 @@ def test_a_super_stream_is_made_as_a_whole_by_number_or_by_keys(
     assert api.ask("PUT", f"/stream/super-streams/%2F/{name}", body).status == 400
 
 
-def test_partitions_of_its_own_go_with_the_super_stream_and_not_alone(
+def test_partitions_of_its_own_go_with_the_super_stream_and_not_alone_once_it_was_used(
     api: Api, client: StreamClient, name: str
 ) -> None:
     api.do("PUT", f"/stream/super-streams/%2F/{name}", {"partitions": 2})
     api.do("PUT", f"/queues/%2F/{name}-more", STREAM)
     assert bind(api, name, f"{name}-more", "more") == 201
     client.declare_publisher(1, f"{name}-0")
-    for path in (f"/queues/%2F/{name}-0", f"/exchanges/%2F/{name}"):
+    client.publish(1, 1)
+    for path in (f"/queues/%2F/{name}-1", f"/exchanges/%2F/{name}"):
         reply = api.ask("DELETE", path)
         assert (reply.status, reply.body["error"]) == (400, "bad_request")
         assert "DELETE /api/stream/super-streams/{vhost}/{name}" in reply.body["reason"]
@@ -108,6 +109,21 @@ def test_partitions_of_its_own_go_with_the_super_stream_and_not_alone(
     assert update == c.MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, f"{name}-0")
     assert api.ask("GET", f"/queues/%2F/{name}-0").status == 404
     assert api.get(f"/queues/%2F/{name}-more")["messages"] == 0
+
+
+def test_a_super_stream_that_was_never_used_may_be_taken_apart(
+    api: Api, client: StreamClient, name: str
+) -> None:
+    api.do("PUT", f"/stream/super-streams/%2F/{name}", {"partitions": 2})
+    client.declare_publisher(1, f"{name}-0")
+    assert api.ask("DELETE", f"/queues/%2F/{name}-0").status == 204
+    update = client.wait_for(c.MetadataUpdate)
+    assert update == c.MetadataUpdate(ResponseCode.STREAM_NOT_AVAILABLE, f"{name}-0")
+    assert partitions(client, name) == (f"{name}-1",)
+    assert api.ask("DELETE", f"/queues/%2F/{name}-0").status == 404
+    assert api.ask("DELETE", f"/queues/%2F/{name}-1").status == 204
+    assert api.ask("DELETE", f"/exchanges/%2F/{name}").status == 204
+    assert api.ask("GET", f"/exchanges/%2F/{name}").status == 404
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ SUITE_TIMEOUT_S = 900
 USER = PASSWORD = "rabbit"  # some of its tests have these names written in them
 SUPER_STREAM = "super-stream-test"
 TESTS = 218
-PASSES = 209
+PASSES = 210
 
 AMQP = "it needs AMQP 0.9.1"
 FAILS = {
@@ -36,9 +36,6 @@ FAILS = {
     "declare consumer when receiving a message published from amqplib "
     '"before each" hook for "the message should be handled"': AMQP,
     "connect using EXTERNAL auth": "it needs port 5551 and certificates that the package does not ship",
-    "Super Stream Create Should create a new Super Stream with 2 partitions and with bindingKeys": (
-        "the test before it cleans up by deleting the partitions of a super stream one by one, which is refused"
-    ),
 }
 """What fails, and why; `docs/conformance.md` says the same."""
 UNREACHED = 2 - 1

@@ -34,8 +34,8 @@ LogKind = Literal["stream", "super_stream"]
 class PartitionDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     """One partition: the name of its stream, and its routing key where the log has them.
 
-    It lies in the folder of its log, under its number among those that do, unless `stream_id` says that it is a stream
-    of its own which was bound to this super stream: then in that stream's folder, for as long as it is bound.
+    It lies in the folder of its log, unless `stream_id` says that it is a stream of its own which was bound to this
+    super stream: then in that stream's folder, for as long as it is bound.
     """
 
     name: str
@@ -43,6 +43,8 @@ class PartitionDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     stream_id: int = 0
     order: int | None = None
     """Where a bound stream stands among the others; those without come in the order of binding."""
+    number: int | None = None
+    """Of its folder in that of its log; without one it is the next behind that of the one before."""
 
 
 class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -75,6 +77,15 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         return [partition for partition in self.partitions if not partition.stream_id]
 
     @property
+    def own_numbers(self) -> list[int]:
+        """The folders of `own_partitions`."""
+        numbers: list[int] = []
+        for partition in self.own_partitions:
+            following = numbers[-1] + 1 if numbers else 0
+            numbers.append(following if partition.number is None else partition.number)
+        return numbers
+
+    @property
     def partition_ids(self) -> tuple[str, ...]:
         """How events tell their partitions, in ASCII: by a routing key of its own, else by name; one alone is 0."""
         if len(self.partitions) == 1:
@@ -103,6 +114,16 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     def unbound(self, stream_id: int) -> LogDefinition:
         """The same without this stream."""
         left = tuple(partition for partition in self.partitions if partition.stream_id != stream_id)
+        return msgspec.structs.replace(self, partitions=left)
+
+    def without(self, name: str) -> LogDefinition:
+        """The same without this partition of its own; the others stay in their folders."""
+        numbers = iter(self.own_numbers)
+        numbered = [
+            partition if partition.stream_id else msgspec.structs.replace(partition, number=next(numbers))
+            for partition in self.partitions
+        ]
+        left = tuple(partition for partition in numbered if partition.name != name)
         return msgspec.structs.replace(self, partitions=left)
 
 

@@ -235,6 +235,11 @@ class Partition:
     # What is here
 
     @property
+    def is_unused(self) -> bool:
+        """Whether it has never held anything, and nothing is on its way to it."""
+        return not (self.segments or self.in_flight or self.dirty or self._leaving)
+
+    @property
     def read_only(self) -> bool:
         """Whether writes are refused."""
         return self.state is not PartitionState.OPEN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
@@ -13,6 +13,7 @@ from headwater.errors import (
     LogExists,
     PartitionDeleted,
     PartitionReadOnly,
+    PartitionUsed,
     StorageError,
     UnknownLog,
 )
@@ -232,15 +233,25 @@ class Store:
             raise storage_error(error.errno or 0, log.folder) from error
         del self.logs[vhost, name]
         for partition in log.own_partitions:
-            del self._partitions[partition.id]
-            del self._streams[vhost, partition.name]
-            partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
-            self._forget(partition.segments)
-            self.tails.drop(partition.tail)
+            self._stop_deleted(partition, vhost)
         self._scheduler.submit_background(TreeRemoval(self.files, removed))
         for partition in log.own_partitions:
             for call in list(partition.on_deleted):
                 call()
+
+    def delete_unused_partition(self, name: str, vhost: str = "/") -> None:
+        """Take one of its own partitions from a super stream none of whose own has ever been used; durable when this
+        returns. Raises `PartitionUsed` if one has: keys would lead to other partitions than their events lie in."""
+        partition = self._streams.get((vhost, name))
+        log = next((log for log in self._logs_of(vhost) if partition in log.own_partitions), None)
+        if partition is None or log is None:
+            raise UnknownLog(name)
+        if log.definition.kind != "super_stream" or not all(own.is_unused for own in log.own_partitions):
+            raise PartitionUsed(name, log.name)
+        self._redefine(log, log.definition.without(name))
+        self._stop_deleted(partition, vhost)
+        for call in list(partition.on_deleted):
+            call()
 
     def enforce_retention(self) -> list[StorageError]:
         """Let go what is too old or too much, also while nobody writes; what goes wrong is tried again.
@@ -337,7 +348,7 @@ class Store:
         replay = replay_journals(self.files, self._folder.journal, self._segment_of)
         self._scheduler.next_journal_number = replay.next_number
         self.damaged += [f"{path}: records that were confirmed are missing in it" for path in replay.damaged]
-        (state,) = self._open_partitions(STATE_LOG_ID, ["$state"], _STATE_SETTINGS)
+        (state,) = self._open_partitions(STATE_LOG_ID, [(0, "$state")], _STATE_SETTINGS)
         self.state = StateStore(state)
         self.state.load()
         if state.error is not None and not self.damaged:
@@ -356,8 +367,9 @@ class Store:
 
     def _add_log(self, definition: LogDefinition) -> Log:
         log = Log(definition, self._folder.log(definition.id))
-        names = [partition.name for partition in definition.own_partitions]
-        log.partitions = self._open_partitions(definition.id, names, definition.settings)
+        names = (partition.name for partition in definition.own_partitions)
+        numbered = zip(definition.own_numbers, names, strict=True)
+        log.partitions = self._open_partitions(definition.id, numbered, definition.settings)
         self.logs[definition.vhost, definition.name] = log
         for partition in log.partitions:
             self._streams[definition.vhost, partition.name] = partition
@@ -381,17 +393,19 @@ class Store:
         for partition in missing:
             self.notices.append(f"{log.name}: its partition {partition.name} is a stream that is gone")
             log.definition = log.definition.unbound(partition.stream_id)
-        own = iter(log.own_partitions)
+        own = (PartitionId(log.definition.id, number) for number in log.definition.own_numbers)
         log.partitions = [
-            self._partitions[PartitionId(partition.stream_id, 0)] if partition.stream_id else next(own)
+            self._partitions[PartitionId(partition.stream_id, 0) if partition.stream_id else next(own)]
             for partition in log.definition.partitions
         ]
 
-    def _open_partitions(self, log_id: int, names: Sequence[str], settings: LogSettings) -> list[Partition]:
+    def _open_partitions(
+        self, log_id: int, numbered: Iterable[tuple[int, str]], settings: LogSettings
+    ) -> list[Partition]:
         folder = self._folder.log(log_id)
         unsynced = False
         partitions = []
-        for number, name in enumerate(names):
+        for number, name in numbered:
             id_ = PartitionId(log_id, number)
             partition = Partition(self, id_, name, folder / str(number), settings)
             recovered = recover_partition(self.files, partition.folder, partition.tracking)
@@ -437,3 +451,10 @@ class Store:
         for segment in segments:
             self.indexes.drop(segment)
             self.open_files.forget(segment.path)
+
+    def _stop_deleted(self, partition: Partition, vhost: str) -> None:
+        del self._partitions[partition.id]
+        del self._streams[vhost, partition.name]
+        partition.stop(PartitionDeleted(partition.name), PartitionState.DELETED)
+        self._forget(partition.segments)
+        self.tails.drop(partition.tail)

@@ -102,6 +102,13 @@ class Door:
         self.store.delete_log(name, vhost)
         self.streams_deleted(vhost, gone)
 
+    def delete_unused_partition(self, vhost: str, name: str) -> None:
+        """Take a partition from a super stream that was never used, and tell who uses it; raises `PartitionUsed`."""
+        partition = self.store.stream(name, vhost)
+        self.store.delete_unused_partition(name, vhost)
+        if partition is not None:
+            self.streams_deleted(vhost, [partition])
+
     def streams_deleted(self, vhost: str, partitions: list[Partition]) -> None:
         """Tell every connection that publishes to one of these or reads it."""
         for partition in partitions:

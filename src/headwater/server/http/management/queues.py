@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import msgspec
 from aiohttp import web
 
-from headwater.errors import InvalidSettings, LogDiffers, LogExists
+from headwater.errors import InvalidSettings, LogDiffers, LogExists, PartitionUsed
 from headwater.log.log import Log, LogDefinition
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.settings import LogSettings
@@ -78,19 +78,24 @@ def make_stream(call: Call, vhost: str, name: str, arguments: Mapping[str, Argum
 
 
 async def delete_queue(call: Call) -> web.Response:
-    """Delete a stream with its events, unless it is a super stream's own partition."""
+    """Delete a stream with its events; a super stream's own partition while the super stream has never been used."""
     vhost, name = call.vhost(), call.part("name")
     call.require_configure(vhost, name)
     log, _ = call.stream()
-    if log.definition.kind != "stream":
-        reason = (
-            f"{name!r} is a partition of the super stream {log.name!r}, which is deleted as a whole: "
-            "DELETE /api/stream/super-streams/{vhost}/{name}"
-        )
-        raise Refused(400, "bad_request", reason)
-    call.door.delete_log(vhost, name)
+    if log.definition.kind == "stream":
+        call.door.delete_log(vhost, name)
+    else:
+        _delete_partition(call, vhost, name)
     call.log_change(f"deleted the stream {name!r} in {vhost!r}")
     return web.Response(status=204)
+
+
+def _delete_partition(call: Call, vhost: str, name: str) -> None:
+    try:
+        call.door.delete_unused_partition(vhost, name)
+    except PartitionUsed as error:
+        instead = "DELETE /api/stream/super-streams/{vhost}/{name}"
+        raise Refused(400, "bad_request", f"{error}: {instead}") from error
 
 
 def protocol_arguments(arguments: Mapping[str, ArgumentValue]) -> dict[str, str]:
