@@ -11,7 +11,7 @@ from uuid import UUID
 
 import pytest
 
-from headwater.encoding.amqp_decoder import decode, skip
+from headwater.encoding.amqp_decoder import CHOSEN_HASH_KEYS_MAX, decode, skip
 from headwater.encoding.amqp_types import (
     NESTING_DEPTH_MAX,
     ZERO_WIDTH_ITEMS_MAX,
@@ -258,3 +258,16 @@ def test_no_text_of_a_peer_is_told_on() -> None:
             decode(data, 0, len(data))
         assert raised.value.__suppress_context__
         assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("described", [False, True])
+def test_a_map_has_a_limit_for_keys_that_a_peer_can_make_collide(described: bool) -> None:
+    def mapped(count: int) -> bytes:
+        same_hash = [(number * (2**61 - 1)).to_bytes(16, "big").hex() for number in range(count)]
+        keys = [("0040" if described else "") + "98" + each for each in same_hash]
+        return bytes.fromhex(compound(0xD1, *(part for key in keys for part in (key, "40"))))
+
+    data = mapped(CHOSEN_HASH_KEYS_MAX)
+    assert len(decode(data, 0, len(data))[0]) == CHOSEN_HASH_KEYS_MAX
+    with pytest.raises(MalformedValue, match="hold a UUID"):
+        decode(data := mapped(CHOSEN_HASH_KEYS_MAX + 1), 0, len(data))

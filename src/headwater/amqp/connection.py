@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import enum
 from array import array
+from collections import deque
 
 import msgspec
 
 from headwater.amqp.definitions import FRAME_SIZE_BYTES_MIN_MAX, Condition, ErrorValue
 from headwater.amqp.errors import FramingError, UnknownProtocol
-from headwater.amqp.events import Closed, Event, Opened, SessionBegun, SessionEnded
-from headwater.amqp.faults import ConnectionFault, EndpointGone, SessionFault
+from headwater.amqp.events import Closed, Event, Opened, SessionBegun
+from headwater.amqp.faults import ConnectionFault, EndpointGone, NoNumberLeft, SessionFault
 from headwater.amqp.frames import (
     EMPTY_FRAME,
     PROTOCOL_HEADER_BYTES,
@@ -34,11 +35,12 @@ from headwater.amqp.performatives import (
     decode_performative,
     without_words,
 )
-from headwater.amqp.session import Session
+from headwater.amqp.ranges import RangeBudget
+from headwater.amqp.session import Session, SessionState
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Symbol
 from headwater.encoding.chunk import ReadableBuffer
-from headwater.errors import PeerError
+from headwater.errors import InvalidField, MalformedValue, PeerError
 
 __all__ = ["Connection", "Limits", "PartialBudget", "State"]
 
@@ -123,6 +125,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """What the peer is told: it should let us hear of it within this time."""
     run_count_max: int = 1024
     """Messages that one event tells of."""
+    performative_bytes_max: int = 64 * 1024
+    """Of a frame without the payload of a transfer; what takes longer to read would be felt by others."""
+    attach_bytes_max: int = 4 << 20
+    """What the links that a peer has attached may take together."""
+    unsettled_ranges_max: int = 16 * 1024
+    """What is unsettled, in ranges of delivery ids; then nothing more is sent until the peer settles."""
     message_size_bytes_max: int = 0
     """What every receiver of ours announces as its max-message-size; 0 is none."""
 
@@ -148,9 +156,14 @@ class Connection:
         """What the peer opened with."""
         self.sessions: dict[int, Session] = {}
         """By our channel."""
+        self.unsettled_budget = RangeBudget(self.limits.unsettled_ranges_max)
+        self.attach_bytes = 0
+        """What the links take that the peer has attached."""
         self._by_remote_channel: dict[int, Session] = {}
         self._out = bytearray()
         self._unflushed: dict[Session, None] = {}
+        self._told: deque[Event] = deque()
+        """Events that came of what our owner did; of each session one at most."""
 
     # What the peer sent
 
@@ -159,6 +172,8 @@ class Connection:
 
         Without an event more bytes are needed, behind those that are left. Never raises, whatever the bytes.
         """
+        if self._told:
+            return self._told.popleft(), position
         while self.state is not State.END:
             try:
                 if not self._has_header:
@@ -225,19 +240,19 @@ class Connection:
         """Open our end."""
         self._step(_Step.SEND_OPEN)
         limits = self.limits
-        self.write(
-            0,
-            Open(
-                self.container_id,
-                hostname=hostname,
-                max_frame_size=limits.frame_size_bytes_max,
-                channel_max=limits.channel_max,
-                idle_time_out=limits.idle_time_out_ms,
-                offered_capabilities=offered_capabilities,
-                desired_capabilities=desired_capabilities,
-                properties=properties,
-            ),
+        said = Open(
+            self.container_id,
+            hostname=hostname,
+            max_frame_size=limits.frame_size_bytes_max,
+            channel_max=limits.channel_max,
+            idle_time_out=limits.idle_time_out_ms,
+            offered_capabilities=offered_capabilities,
+            desired_capabilities=desired_capabilities,
+            properties=properties,
         )
+        if not self.write(0, said):
+            # Until the peer has opened this must fit into the smallest frame, and properties are for people to read.
+            self._out += encode_frame(0, msgspec.structs.replace(said, properties=None))
 
     def close(self, error: ErrorValue | None = None) -> None:
         """Close our end, or answer the peer's close; once is enough, and what was not opened is opened first."""
@@ -260,26 +275,32 @@ class Connection:
         """Begin a session."""
         if not self.is_open:
             raise EndpointGone("the connection")
-        session = Session(self, self._free_channel())
+        channel = self._free_channel()
+        if channel is None:
+            raise NoNumberLeft("channel")
+        session = Session(self, channel)
         self.sessions[session.channel] = session
         session.begin()
         return session
 
     def heartbeat(self) -> None:
-        """Let the peer hear of us: a frame without a body."""
-        self._out += EMPTY_FRAME
+        """Let the peer hear of us: a frame without a body. Behind a close nothing is sent."""
+        if self.state not in (State.CLOSE_SENT, State.END):
+            self._out += EMPTY_FRAME
 
-    def write(self, channel: int, performative: Performative, payload: ReadableBuffer = b"") -> None:
-        """Queue one frame; raises `ConnectionFault` if the peer takes none of its size."""
-        data = encode_frame(channel, performative, payload)
-        if self.remote is not None and len(data) > self.remote.max_frame_size:
-            data = encode_frame(channel, without_words(performative), payload)
-            if len(data) > self.remote.max_frame_size:
-                what = type(performative).__name__.lower()
-                raise ConnectionFault(
-                    Condition.FRAME_SIZE_TOO_SMALL, f"{what} takes a frame of {len(data)} bytes"
-                )
-        self._out += data
+    def write(self, channel: int, performative: Performative, payload: ReadableBuffer = b"") -> bool:
+        """Queue one frame, if need be without the words of an error; False if it is larger than the peer takes."""
+        frame = encode_frame(channel, performative, payload)
+        if len(frame) > self.remote_frame_size_bytes_max:
+            frame = encode_frame(channel, without_words(performative), payload)
+            if len(frame) > self.remote_frame_size_bytes_max:
+                return False
+        self._out += frame
+        return True
+
+    def tell(self, event: Event) -> None:
+        """The owner hears of this first when it asks for the next event."""
+        self._told.append(event)
 
     @property
     def out(self) -> bytearray:
@@ -293,17 +314,19 @@ class Connection:
     # Sessions
 
     def session_ended(self, session: Session) -> None:
-        """Both ends of a session have ended, so its channels are free."""
+        """Both ends of a session have ended, so our channel is free."""
         self.sessions.pop(session.channel, None)
-        if session.remote_channel is not None:
-            self._by_remote_channel.pop(session.remote_channel, None)
+        self.attach_bytes -= sum(link.attach_bytes for link in session.links.values())
 
-    def _free_channel(self) -> int:
-        highest = self.limits.channel_max if self.remote is None else self.remote.channel_max
-        for channel in range(highest + 1):
-            if channel not in self.sessions:
-                return channel
-        raise ConnectionFault(Condition.RESOURCE_LIMIT_EXCEEDED, "the peer leaves us no channel")
+    def channel_free(self, session: Session) -> None:
+        """The peer has ended a session, and may use its channel for another one."""
+        if session.remote_channel is not None:
+            del self._by_remote_channel[session.remote_channel]
+
+    def _free_channel(self) -> int | None:
+        # Section 2.4.1: there is channel 0 alone until the peer has said more.
+        channels = range(1 if self.remote is None else self.remote.channel_max + 1)
+        return next((channel for channel in channels if channel not in self.sessions), None)
 
     def drop(self) -> None:
         """The socket is gone, and the connection with it."""
@@ -358,27 +381,59 @@ class Connection:
             event, after = session.receive_run(buffer, position, end)
             if after != position:
                 return event, after
-        performative, payload = decode_performative(buffer, frame.position, behind)
+        try:
+            performative, payload = self._decode(frame, buffer)
+        except InvalidField as error:
+            return self._invalid(session, error), behind
         if self.state is State.CLOSE_SENT and not isinstance(performative, Open | Close):
             return None, behind
-        return self._receive(frame.channel, session, performative, buffer, payload, behind), behind
+        return self._receive(frame, session, performative, buffer, payload), behind
+
+    def _decode(self, frame: Frame, buffer: ReadableBuffer) -> tuple[Performative, int]:
+        bytes_max = self.limits.performative_bytes_max
+        if frame.end - frame.position <= bytes_max:
+            return decode_performative(buffer, frame.position, frame.end)
+        try:
+            return decode_performative(buffer, frame.position, frame.position + bytes_max)
+        except InvalidField:
+            raise
+        except MalformedValue as error:
+            raise ConnectionFault(
+                Condition.RESOURCE_LIMIT_EXCEEDED,
+                f"a performative has {bytes_max} bytes at most: {error.reason}",
+            ) from None
+
+    def _invalid(self, session: Session | None, error: InvalidField) -> Event | None:
+        """A field is wrong, of which no more need suffer than the session that it was sent to."""
+        is_of_session = error.field.partition(".")[0] not in ("open", "close", "begin")
+        if session is None or not is_of_session or self.state is not State.OPENED:
+            raise error
+        if session.state is not SessionState.MAPPED:
+            return None
+        return session.fail(SessionFault(Condition.INVALID_FIELD, str(error)))
 
     def _receive(
         self,
-        channel: int,
+        frame: Frame,
         session: Session | None,
         performative: Performative,
         buffer: ReadableBuffer,
         payload: int,
-        end: int,
     ) -> Event | None:
+        channel = frame.channel
         if isinstance(performative, Open):
+            if channel:
+                raise ConnectionFault(Condition.NOT_ALLOWED, "open is sent on channel 0")
             return self._receive_open(performative)
         if isinstance(performative, Close):
             return self._receive_close(performative)
         if self.state is not State.OPENED:
             raise ConnectionFault(
                 Condition.ILLEGAL_STATE, f"a frame of a session came in the state '{self.state.value}'"
+            )
+        if channel > self.limits.channel_max:
+            raise ConnectionFault(
+                Condition.CONNECTION_FRAMING_ERROR, f"channel {channel} is above {self.limits.channel_max}"
             )
         if isinstance(performative, Begin):
             return self._receive_begin(channel, performative)
@@ -387,10 +442,9 @@ class Connection:
                 return None  # go-amqp ends sessions that it gave up before it began them
             raise ConnectionFault(Condition.NOT_ALLOWED, f"no session was begun on channel {channel}")
         try:
-            return session.receive(performative, buffer, payload, end)
+            return session.receive(performative, payload - frame.position, buffer, payload, frame.end)
         except SessionFault as fault:
-            session.end(fault.value)
-            return SessionEnded(session, fault.value, is_answered=True)
+            return session.fail(fault)
 
     def _receive_open(self, performative: Open) -> Event | None:
         self._step(_Step.RECEIVE_OPEN)
@@ -404,18 +458,19 @@ class Connection:
 
     def _receive_close(self, performative: Close) -> Event | None:
         self._step(_Step.RECEIVE_CLOSE)
+        for session in self.sessions.values():
+            session.cut_short()
         return Closed(performative.error, is_answered=self.state is State.END)
 
     def _receive_begin(self, channel: int, performative: Begin) -> Event | None:
-        if channel > self.limits.channel_max:
-            raise ConnectionFault(
-                Condition.CONNECTION_FRAMING_ERROR, f"channel {channel} is above {self.limits.channel_max}"
-            )
         if channel in self._by_remote_channel:
             raise ConnectionFault(Condition.NOT_ALLOWED, f"channel {channel} has a session already")
         if performative.remote_channel is None:
-            session = Session(self, self._free_channel())
-            self.sessions[session.channel] = session
+            ours = self._free_channel()
+            if ours is None:
+                raise ConnectionFault(Condition.RESOURCE_LIMIT_EXCEEDED, "you leave us no channel")
+            session = Session(self, ours)
+            self.sessions[ours] = session
         else:
             begun = self.sessions.get(performative.remote_channel)
             if begun is None or begun.remote_channel is not None:
@@ -425,7 +480,7 @@ class Connection:
             session = begun
         self._by_remote_channel[channel] = session
         session.receive_begin(channel, performative)
-        return SessionBegun(session)
+        return SessionBegun(session) if session.state is SessionState.MAPPED else None
 
     def _broken(self, error: PeerError) -> Event:
         """The connection ends because of what the peer sent."""
@@ -437,6 +492,6 @@ class Connection:
         if self.state is State.CLOSE_SENT:
             # Where frames begin is no longer known, so the peer's close will not be found.
             self.state = State.END
-        value = ErrorValue(getattr(error, "condition", Condition.DECODE_ERROR), str(error))
+        value = ErrorValue(Symbol(getattr(error, "condition", Condition.DECODE_ERROR)), str(error))
         self.close(value)
         return Closed(value, is_answered=True)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.errors import CallerError, PeerError
 
-__all__ = ["AmqpFault", "ConnectionFault", "EndpointGone", "LinkFault", "SessionFault"]
+__all__ = [
+    "AmqpFault",
+    "ConnectionFault",
+    "EndpointGone",
+    "LinkFault",
+    "LinkNameInUse",
+    "NoNumberLeft",
+    "SessionFault",
+]
 
 
 class AmqpFault(PeerError):
@@ -39,3 +47,23 @@ class EndpointGone(CallerError):
     def __init__(self, what: str) -> None:
         self.what = what
         super().__init__(f"{what} has ended; open another one")
+
+
+class NoNumberLeft(CallerError):
+    """The peer takes no more sessions, or no more links."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"the peer leaves us no {what}; end what is no longer needed, or open another connection"
+        )
+
+
+class LinkNameInUse(CallerError):
+    """A link of this name waits for the peer's answer, which could not be told from that to another one."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"a link {name!r} is being attached already; choose another name, or wait for the answer"
+        )

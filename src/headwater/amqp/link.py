@@ -31,12 +31,17 @@ class LinkState(enum.Enum):
     DETACHED = "detached"
 
 
+_ATTACHED_BY_PEER = {
+    LinkState.NEW: LinkState.ATTACH_RECEIVED,
+    LinkState.ATTACH_SENT: LinkState.ATTACHED,
+}
+"""Of one that was detached before the peer attached, the state stays."""
+
+
 class Link:
     """Our end of a link."""
 
     role: ClassVar[Role]
-    initial_delivery_count: ClassVar[int | None]
-    """What our attach says; it is the sender's to say."""
 
     def __init__(self, session: Session, name: str) -> None:
         self.session = session
@@ -51,6 +56,10 @@ class Link:
         self.delivery_count = 0
         self.snd_settle_mode = SenderSettleMode.MIXED
         self.rcv_settle_mode = ReceiverSettleMode.FIRST
+        self.errant_from = 0
+        """The transfer id from which on what comes was sent by a peer that had heard of our detach."""
+        self.attach_bytes = 0
+        """What its attach costs of `attach_bytes_max`."""
         self.was_broken = False
         """Whether it was detached for a fault of the peer, of which the owner knows already."""
 
@@ -79,6 +88,7 @@ class Link:
         """Attach our end; the peer's answer follows."""
         self.session.attach(self)
         self.snd_settle_mode, self.rcv_settle_mode = snd_settle_mode, rcv_settle_mode
+        self.state = LinkState.ATTACH_SENT
         self._write_attach(
             Attach(
                 self.name,
@@ -90,7 +100,6 @@ class Link:
                 properties=properties,
             )
         )
-        self.state = LinkState.ATTACH_SENT
 
     def receive_attach(self, attach: Attach) -> None:
         """The peer attached its end, or answered our attach."""
@@ -98,10 +107,7 @@ class Link:
         self.remote_handle = attach.handle
         self.snd_settle_mode = attach.snd_settle_mode
         self.rcv_settle_mode = attach.rcv_settle_mode
-        if self.state is LinkState.ATTACH_SENT:
-            self.state = LinkState.ATTACHED
-        elif self.state is LinkState.NEW:
-            self.state = LinkState.ATTACH_RECEIVED
+        self.state = _ATTACHED_BY_PEER.get(self.state, self.state)
 
     def accept(
         self,
@@ -113,7 +119,7 @@ class Link:
     ) -> None:
         """Answer the peer's attach with what is granted of it."""
         self._check(LinkState.ATTACH_RECEIVED)
-        self.session.accept(self)
+        self._attached()
         self._write_attach(
             Attach(
                 self.name,
@@ -125,22 +131,20 @@ class Link:
                 properties=properties,
             )
         )
-        self.state = LinkState.ATTACHED
 
     def refuse(self, error: ErrorValue) -> None:
         """Answer the peer's attach by one without the terminus that was asked of us, and detach (section 2.6.3)."""
         if self.state is LinkState.ATTACH_RECEIVED:
-            self.session.accept(self)
+            self._attached()
             source = None if self.role is Role.SENDER else self.remote.source
             target = self.remote.target if self.role is Role.SENDER else None
             self._write_attach(Attach(self.name, self.handle, self.role, source=source, target=target))
-            self.state = LinkState.ATTACHED
         self.detach(error)
 
     # Detaching
 
     def detach(self, error: ErrorValue | None = None, *, is_closed: bool = True) -> None:
-        """Detach our end, or answer the peer's detach; once is enough."""
+        """Detach our end, or answer the peer's detach; once is enough. What is unsettled is forgotten."""
         if self.state is LinkState.ATTACH_RECEIVED:
             self.refuse(error or ErrorValue(Condition.LINK_DETACH_FORCED))
             return
@@ -152,6 +156,8 @@ class Link:
             self._gone()
         else:
             self.state = LinkState.DETACH_SENT
+            self.errant_from = self.session.incoming_end
+            self._let_go()
 
     def receive_detach(self) -> bool:
         """The peer detached its end; whether both are detached now."""
@@ -164,6 +170,7 @@ class Link:
             self._gone()
             return True
         self.state = LinkState.DETACH_RECEIVED
+        self.cut_short()
         return False
 
     def drop(self) -> None:
@@ -171,6 +178,16 @@ class Link:
         self.state = LinkState.DETACHED
         self.credit = 0
         self._let_go()
+
+    # Deliveries
+
+    def holds(self, first: int, end: int) -> bool:
+        """Whether something of a range of deliveries is not settled."""
+        raise NotImplementedError
+
+    def cut_short(self) -> None:
+        """The peer sends and takes nothing more: forget what is only half there."""
+        raise NotImplementedError
 
     # Credit
 
@@ -184,8 +201,17 @@ class Link:
 
     # Helpers
 
+    def _initial_delivery_count(self) -> int | None:
+        """What our attach says; it is the sender's to say."""
+        return None
+
     def _let_go(self) -> None:
-        """Give back what a link that is gone does not need."""
+        """Forget all deliveries."""
+        raise NotImplementedError
+
+    def _attached(self) -> None:
+        self.state = LinkState.ATTACHED
+        self.session.connection.has_unflushed(self.session)
 
     def _gone(self) -> None:
         self.session.release(self)
@@ -202,7 +228,7 @@ class Link:
                 attach,
                 snd_settle_mode=self.snd_settle_mode,
                 rcv_settle_mode=self.rcv_settle_mode,
-                initial_delivery_count=self.initial_delivery_count,
+                initial_delivery_count=self._initial_delivery_count(),
                 max_message_size=self.session.connection.limits.message_size_bytes_max or None,
             )
         )

@@ -5,20 +5,48 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
-__all__ = ["IdRange", "IdRanges"]
+__all__ = ["IdRange", "IdRanges", "RangeBudget"]
 
 IdRange = tuple[int, int]
 """From the first id up to and excluding the end."""
 
 
+class RangeBudget:
+    """What the sets of a connection may cost together: whoever settles with gaps makes many ranges of few."""
+
+    __slots__ = ("_has_room_again", "count", "count_max", "is_full")
+
+    def __init__(self, count_max: int) -> None:
+        self.count = 0
+        self.count_max = count_max
+        self.is_full = False
+        """Whether nothing is to be added that can wait; until a quarter is free again."""
+        self._has_room_again = False
+
+    def change(self, by: int) -> None:
+        """So many ranges came or went."""
+        self.count += by
+        if self.count >= self.count_max:
+            self.is_full = True
+        elif self.is_full and 4 * self.count <= 3 * self.count_max:
+            self.is_full = False
+            self._has_room_again = True
+
+    def has_room_again(self) -> bool:
+        """Whether what had to wait may go on: said once."""
+        said, self._has_room_again = self._has_room_again, False
+        return said
+
+
 class IdRanges:
     """Disjoint ranges in ascending order; neighbours are joined."""
 
-    __slots__ = ("_ends", "_firsts")
+    __slots__ = ("_budget", "_ends", "_firsts")
 
-    def __init__(self) -> None:
+    def __init__(self, budget: RangeBudget | None = None) -> None:
         self._firsts: list[int] = []
         self._ends: list[int] = []
+        self._budget = budget
 
     def __bool__(self) -> bool:
         return bool(self._firsts)
@@ -27,8 +55,7 @@ class IdRanges:
         return zip(self._firsts, self._ends, strict=True)
 
     def __contains__(self, id_: int) -> bool:
-        number = bisect_right(self._firsts, id_) - 1
-        return number >= 0 and id_ < self._ends[number]
+        return self.has_any(id_, id_ + 1)
 
     @property
     def count(self) -> int:
@@ -40,6 +67,11 @@ class IdRanges:
         """Ranges, which is what the set costs."""
         return len(self._firsts)
 
+    def has_any(self, first: int, end: int) -> bool:
+        """Whether an id of a range is there."""
+        number = bisect_right(self._ends, first)
+        return first < end and number < len(self._firsts) and self._firsts[number] < end
+
     def add(self, first: int, end: int) -> None:
         """Put the ids of a range in; those that are there already stay."""
         if first >= end:
@@ -47,16 +79,19 @@ class IdRanges:
         if not self._ends or first > self._ends[-1]:
             self._firsts.append(first)
             self._ends.append(end)
+            if self._budget is not None:
+                self._budget.change(1)
             return
         low = bisect_left(self._ends, first)
         high = bisect_right(self._firsts, end)
         if low < high:
             first, end = min(first, self._firsts[low]), max(end, self._ends[high - 1])
-        self._firsts[low:high] = [first]
-        self._ends[low:high] = [end]
+        self._replace(low, high, [(first, end)])
 
     def within(self, first: int, end: int) -> list[IdRange]:
         """The ids of a range that are there, as ranges."""
+        if first >= end:
+            return []
         low = bisect_right(self._ends, first)
         high = bisect_left(self._firsts, end)
         found = zip(self._firsts[low:high], self._ends[low:high], strict=True)
@@ -64,14 +99,23 @@ class IdRanges:
 
     def take(self, first: int, end: int) -> list[IdRange]:
         """Take the ids of a range out; gives those that were there, as ranges."""
+        taken = self.within(first, end)
+        if not taken:
+            return []
         low = bisect_right(self._ends, first)
         high = bisect_left(self._firsts, end)
-        if low >= high:
-            return []
-        taken = self.within(first, end)
         left = [(self._firsts[low], first)] if self._firsts[low] < first else []
         if self._ends[high - 1] > end:
             left.append((end, self._ends[high - 1]))
-        self._firsts[low:high] = [one for one, _ in left]
-        self._ends[low:high] = [other for _, other in left]
+        self._replace(low, high, left)
         return taken
+
+    def clear(self) -> None:
+        """Take all ids out."""
+        self._replace(0, len(self._firsts), [])
+
+    def _replace(self, low: int, high: int, ranges: list[IdRange]) -> None:
+        self._firsts[low:high] = [first for first, _ in ranges]
+        self._ends[low:high] = [end for _, end in ranges]
+        if self._budget is not None:
+            self._budget.change(len(ranges) - (high - low))

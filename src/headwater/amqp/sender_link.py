@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from array import array
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
-from headwater.amqp.definitions import Role, SenderSettleMode
+from headwater.amqp.definitions import DELIVERY_TAG_BYTES_MAX, Role, SenderSettleMode
 from headwater.amqp.link import Link, LinkState
 from headwater.amqp.messaging import DeliveryState
 from headwater.amqp.performatives import Flow, Transfer
 from headwater.amqp.ranges import IdRange, IdRanges
 from headwater.amqp.serial import unwrapped, wrapped
-from headwater.encoding._span_kernel import SPAN_FIELDS, write_transfers
+from headwater.encoding._span_kernel import FRAME_HEAD_BYTES, SPAN_FIELDS, write_transfers
 from headwater.encoding.chunk import ReadableBuffer
+
+if TYPE_CHECKING:
+    from headwater.amqp.session import Session
 
 __all__ = ["SenderLink"]
 
@@ -27,11 +30,9 @@ class SenderLink(Link):
 
     role: ClassVar[Role] = Role.SENDER
 
-    initial_delivery_count: ClassVar[int | None] = 0
-
-    def __init__(self, session: object, name: str) -> None:
-        super().__init__(session, name)  # type: ignore[arg-type]
-        self.unsettled = IdRanges()
+    def __init__(self, session: Session, name: str) -> None:
+        super().__init__(session, name)
+        self.unsettled = IdRanges(session.connection.unsettled_budget)
         """Sent, and not settled by both sides."""
         self.available = 0
         """What we could send, as far as the owner knows: the peer is told."""
@@ -40,6 +41,8 @@ class SenderLink(Link):
         self._rest: memoryview | None = None
         """What was not sent yet of a message of several frames."""
         self._rest_settled = False
+        self._first_delivery_count = 0
+        """What our attach said."""
 
     @property
     def message_size_bytes_max(self) -> int:
@@ -56,11 +59,15 @@ class SenderLink(Link):
             and self.credit > 0
             and self._rest is None
             and self.session.window_left > 0
+            and not self.session.connection.unsettled_budget.is_full
         )
 
     def receive_flow(self, flow: Flow) -> None:
-        seen = 0 if flow.delivery_count is None else unwrapped(flow.delivery_count, self.delivery_count)
-        self.credit = max(seen + (flow.link_credit or 0) - self.delivery_count, 0)
+        seen = self._first_delivery_count
+        if flow.delivery_count is not None:
+            seen = unwrapped(flow.delivery_count, self.delivery_count)
+        if flow.link_credit is not None:
+            self.credit = max(seen + flow.link_credit - self.delivery_count, 0)
         self.is_draining = flow.drain
 
     def described(self, flow: Flow) -> Flow:
@@ -98,6 +105,10 @@ class SenderLink(Link):
     ) -> int:
         """Begin a delivery, which `may_send` allows; gives its id. What no frame can take follows as windows open."""
         assert self.may_send, "the owner asks before it sends"
+        assert len(delivery_tag or b"") <= DELIVERY_TAG_BYTES_MAX, "the owner makes tags as they may be"
+        assert len(payload) <= (self.message_size_bytes_max or len(payload)), (
+            "the owner asks what the peer takes"
+        )
         id_ = self.session.next_delivery_id
         settled = self.sends_settled if is_settled is None else is_settled
         first = Transfer(
@@ -108,7 +119,7 @@ class SenderLink(Link):
             settled=settled,
         )
         self._began(1, settled=settled)
-        self.session.sent(self, 1, 0)
+        self.session.advance(deliveries=1)
         self._rest, self._rest_settled = memoryview(payload).toreadonly(), settled
         self._send_frames(first)
         return id_
@@ -126,14 +137,15 @@ class SenderLink(Link):
     ) -> int:
         """Send stored messages as far as credit, window and room allow, one frame each; gives how many.
 
-        `annotations` is the section of the first, whose offset counts up, or nothing. A first one of several frames
-        is not sent, nor is one that may be larger than the receiver takes.
+        `annotations` is the section of the first, whose offset counts up, or nothing. A first one of several frames, or
+        one that is larger than the receiver takes, is not sent. `may_send` allows it.
         """
+        assert self.may_send, "the owner asks before it sends"
         settled = self.sends_settled if is_settled is None else is_settled
         connection = self.session.connection
         frame_bytes_max = connection.remote_frame_size_bytes_max
         if self.message_size_bytes_max:
-            frame_bytes_max = min(frame_bytes_max, self.message_size_bytes_max)
+            frame_bytes_max = min(frame_bytes_max, FRAME_HEAD_BYTES + self.message_size_bytes_max)
         count = min(count, self.credit, self.session.window_left)
         own_bytes = count * (TRANSFER_BYTES_MAX + len(annotations))
         sent_bytes = spans[SPAN_FIELDS * (first + count) - 1] - spans[SPAN_FIELDS * first + 2]
@@ -157,7 +169,7 @@ class SenderLink(Link):
         )
         del out[end:]
         self._began(written, settled=settled)
-        self.session.sent(self, written, written)
+        self.session.advance(deliveries=written, frames=written)
         return written
 
     def send_rest(self) -> None:
@@ -168,9 +180,10 @@ class SenderLink(Link):
     def _began(self, count: int, *, settled: bool) -> None:
         self.credit -= count
         self.delivery_count += count
-        if not settled:
+        if not settled and count:
             first = self.session.next_delivery_id
             self.unsettled.add(first, first + count)
+            self.session.sends_unsettled(self)
 
     def _send_frames(self, transfer: Transfer) -> None:
         session = self.session
@@ -178,7 +191,7 @@ class SenderLink(Link):
         while self._rest is not None and session.window_left > 0:
             part, rest = self._rest[:payload_max], self._rest[payload_max:]
             session.write(msgspec.structs.replace(transfer, more=bool(rest)), part)
-            session.sent(self, 0, 1)
+            session.advance(frames=1)
             transfer = Transfer(self.handle, settled=self._rest_settled)
             self._rest = rest or None
 
@@ -193,5 +206,18 @@ class SenderLink(Link):
         for settled in self.unsettled.take(*ids):
             self.session.settle(self.role, settled, state, is_settled=True)
 
-    def _let_go(self) -> None:
+    # Helpers
+
+    def holds(self, first: int, end: int) -> bool:
+        return self.unsettled.has_any(first, end)
+
+    def cut_short(self) -> None:
         self._rest = None
+
+    def _initial_delivery_count(self) -> int | None:
+        self._first_delivery_count = self.delivery_count
+        return wrapped(self.delivery_count)
+
+    def _let_go(self) -> None:
+        self.cut_short()
+        self.unsettled.clear()

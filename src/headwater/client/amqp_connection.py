@@ -321,9 +321,7 @@ class AmqpConnection:
             if events is not None:
                 events.delivered(event)
         elif isinstance(event, Settled):
-            for sender, ranges in event.parts:
-                if sender in self._links:
-                    self._links[sender].settled(ranges, event.state, is_settled=event.is_settled)
+            self._settled(event)
         elif isinstance(event, LinkFlow):
             if event.link in self._links:
                 self._links[event.link].flow()
@@ -333,6 +331,14 @@ class AmqpConnection:
                     events.flow()
         else:
             self._handle_rare(event)
+
+    def _settled(self, event: Settled) -> None:
+        for sender, ranges in event.parts:
+            if sender in self._links:
+                self._links[sender].settled(ranges, event.state, is_settled=event.is_settled)
+        if self.machine.unsettled_budget.has_room_again():
+            for events in list(self._links.values()):
+                events.flow()
 
     def _handle_rare(self, event: Event) -> None:
         if isinstance(event, LinkAttached):

@@ -28,11 +28,13 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.string import memcpy
 
-__all__ = ["COMPILED", "SPAN_FIELDS", "gather_spans", "write_transfers"]
+__all__ = ["COMPILED", "FRAME_HEAD_BYTES", "SPAN_FIELDS", "gather_spans", "write_transfers"]
 
 COMPILED = cython.compiled
 SPAN_FIELDS = 4
 """Integers for each record."""
+FRAME_HEAD_BYTES = 38
+"""What stands before the message in a frame of ours."""
 
 _FRAME_HEAD = (
     b"....\x02\x00.."

@@ -6,6 +6,7 @@ _Writable: TypeAlias = bytearray | memoryview
 _Int64s: TypeAlias = array[int] | memoryview[int]
 
 COMPILED: bool
+FRAME_HEAD_BYTES: int
 SPAN_FIELDS: int
 
 def gather_spans(

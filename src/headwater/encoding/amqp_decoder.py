@@ -39,6 +39,9 @@ __all__ = ["check_depth", "cut_off", "decode", "read_compound", "skip"]
 _Reader: TypeAlias = Callable[[ReadableBuffer, int, int, int], tuple[Any, int]]
 """Takes a buffer, the position behind a format code, where to end, and the depth; gives a value and what is behind."""
 
+CHOSEN_HASH_KEYS_MAX = 64
+"""Of UUIDs, and what may hold them, a peer can make any number with the same hash, and each is compared with all."""
+
 _TWO_SIZES = struct.Struct(">II")
 _SURROGATES = range(0xD800, 0xE000)
 _FIXED_BYTES = {4: 0, 5: 1, 6: 2, 7: 4, 8: 8, 9: 16}
@@ -234,6 +237,7 @@ def _map(*, wide: bool) -> _Reader:
             raise MalformedValue(f"a map of {count} values lacks one")
         depth += 1
         items: dict[Any, Any] = {}
+        chosen = 0
         for _ in range(count >> 1):
             key, position = decode(buffer, position, stop, depth)
             value, position = decode(buffer, position, stop, depth)
@@ -241,6 +245,12 @@ def _map(*, wide: bool) -> _Reader:
                 items[key] = value
             except TypeError:
                 raise MalformedValue(f"a {type(key).__name__} cannot be the key of a map here") from None
+            if type(key) in _KEYS_OF_CHOSEN_HASH:
+                chosen += 1
+                if chosen > CHOSEN_HASH_KEYS_MAX:
+                    raise MalformedValue(
+                        f"a map has at most {CHOSEN_HASH_KEYS_MAX} keys that hold a UUID here"
+                    )
         _check_filled(position, stop)
         if len(items) != count >> 1:
             raise MalformedValue("a map has a key twice")
@@ -355,6 +365,7 @@ _TABLE: dict[int, tuple[type, _Reader]] = {
     0xE0: (Array, _array(wide=False)),
     0xF0: (Array, _array(wide=True)),
 }
+_KEYS_OF_CHOSEN_HASH = frozenset((UUID, Described, Array))
 _KINDS = {code: kind for code, (kind, _) in _TABLE.items()}
 _READERS: tuple[_Reader, ...] = (
     _described,

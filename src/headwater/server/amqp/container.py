@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from headwater.amqp.connection import Connection
-from headwater.amqp.definitions import Condition, ErrorValue, Role
+from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.events import (
     Deliveries,
     Event,
@@ -18,7 +18,6 @@ from headwater.amqp.events import (
     Settled,
     WindowOpened,
 )
-from headwater.amqp.faults import ConnectionFault, SessionFault
 from headwater.amqp.link import Link
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
@@ -85,6 +84,8 @@ class Container:
         act = self._events.get(type(event))
         if act is not None:
             act(event)
+        if self.machine.unsettled_budget.has_room_again():
+            self._room_again()
         return None
 
     def pump(self) -> None:
@@ -148,8 +149,13 @@ class Container:
 
     def _window_opened(self, event: WindowOpened) -> None:
         for link in list(event.session.links.values()):
-            if link.role is Role.SENDER and link in self.links:
+            if link in self.links:
                 self.links[link].flow()
+
+    def _room_again(self) -> None:
+        """The client has settled so much that links which waited for that may send."""
+        for handler in list(self.links.values()):
+            handler.flow()
 
     def _settled(self, event: Settled) -> None:
         for link, ranges in event.parts:
@@ -159,18 +165,6 @@ class Container:
 
     def _attached(self, event: LinkAttached) -> None:
         link = event.link
-        try:
-            self._answer_attach(link)
-        except SessionFault as fault:
-            logger.info("%s: session ended: %s", self.name, fault)
-            link.session.end(fault.value)
-            self._session_ended(SessionEnded(link.session, fault.value, is_answered=True))
-        except ConnectionFault as fault:
-            logger.info("%s: closed: %s", self.name, fault)
-            self.machine.close(fault.value)
-
-    def _answer_attach(self, link: Link) -> None:
-        """Raises `SessionFault` or `ConnectionFault` where the peer takes no answer."""
         try:
             if len(self.links) >= self.door.limits.connection_links_max:
                 raise Refused(
