@@ -102,6 +102,10 @@ class Container:
         for link in list(self.links):
             self._forget(link)
 
+    def make_way_for(self, link: Link) -> None:
+        """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first."""
+        self.door.evict(self._key(link))
+
     # Of links
 
     @property
@@ -176,7 +180,7 @@ class Container:
             logger.info("%s: link %.100r refused: %s", self.name, link.name, error)
             link.refuse(error.value if isinstance(error, Refused) else error_of(error))
             return
-        self.door.take_over(self._key(link), self, link)
+        self.door.enter(self._key(link), self, link)
         self.links[link] = handler
         handler.start()
 

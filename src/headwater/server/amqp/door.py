@@ -106,12 +106,15 @@ class Door:
         self._links: dict[LinkKey, tuple[Container, Link]] = {}
         self._told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
-    def take_over(self, key: LinkKey, container: Container, link: Link) -> None:
-        """A link attached: another one of the same name that is still there is its past, and goes."""
+    def evict(self, key: LinkKey) -> None:
+        """Detach the link that has this name, if there is one: its container attaches it again."""
         found = self._links.get(key)
-        if found is not None and found[1] is not link:
-            other, old = found
-            other.break_link(old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again"))
+        if found is not None:
+            container, old = found
+            container.break_link(old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again"))
+
+    def enter(self, key: LinkKey, container: Container, link: Link) -> None:
+        """A link is attached."""
         self._links[key] = container, link
 
     def leave(self, key: LinkKey, link: Link) -> None:

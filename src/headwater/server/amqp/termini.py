@@ -53,14 +53,14 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
         raise Refused(Condition.NOT_IMPLEMENTED, "a target of this kind is unknown here")
     if target is not None and target.dynamic:
         node = _dynamic_node(container)
-        _accept_target(link, msgspec.structs.replace(target, address=node.name))
+        _accept_target(container, link, msgspec.structs.replace(target, address=node.name))
         return _deleting(container, node, Publishing(link, container, node.name, node.partitions))
     if target is None or target.address is None:
-        _accept_target(link, target or Target())
+        _accept_target(container, link, target or Target())
         nodes, identity, vhost = container.door.nodes, container.identity, container.vhost
         return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address))
     node = container.door.nodes.to_write(container.identity, container.vhost, target.address)
-    _accept_target(link, target)
+    _accept_target(container, link, target)
     return Publishing(link, container, node.name, node.partitions)
 
 
@@ -70,24 +70,26 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
         raise Refused(Condition.NOT_FOUND, "the attach names no source to receive from")
     if source.dynamic:
         node = _dynamic_node(container)
-        _accept_source(link, msgspec.structs.replace(source, address=node.name, filter=None))
+        _accept_source(container, link, msgspec.structs.replace(source, address=node.name, filter=None))
         return _deleting(container, node, Consuming(link, container, node.name, _feeds(node, Start())))
     if source.address is None:
         raise Refused(Condition.INVALID_FIELD, "the source has no address")
     node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
     start = start_of(source.filter or {})
     feeds = _feeds(node, start)
-    _accept_source(link, msgspec.structs.replace(source, filter=start.applied or None))
+    _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None))
     return Consuming(link, container, node.name, feeds)
 
 
-def _accept_target(link: ReceiverLink, target: Target) -> None:
+def _accept_target(container: Container, link: ReceiverLink, target: Target) -> None:
+    container.make_way_for(link)
     granted = msgspec.structs.replace(target, **NOT_DURABLE, capabilities=_granted(target.capabilities))
     source = link.remote.source
     link.accept(source if isinstance(source, Source) else None, granted)
 
 
-def _accept_source(link: SenderLink, source: Source) -> None:
+def _accept_source(container: Container, link: SenderLink, source: Source) -> None:
+    container.make_way_for(link)
     granted = msgspec.structs.replace(
         source,
         **NOT_DURABLE,
