@@ -111,7 +111,9 @@ class Door:
         found = self._links.get(key)
         if found is not None:
             container, old = found
-            container.break_link(old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again"))
+            container.break_link(
+                old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again")
+            )
 
     def enter(self, key: LinkKey, container: Container, link: Link) -> None:
         """A link is attached."""
