@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from headwater import __version__
-from headwater.server.http.management.listing import ITEMS_PER_TURN, in_turns
 from headwater.server.http.management.node import Node
+from headwater.server.management.turns import ITEMS_PER_TURN, in_turns
 from tests.http_api import Api
 from tests.peers.servers import HOST, Server
 from tests.stream_client import StreamClient

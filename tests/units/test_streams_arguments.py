@@ -6,9 +6,8 @@ import pytest
 
 from headwater.errors import InvalidSettings
 from headwater.log.settings import LogSettings
+from headwater.server.management.logs import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 from headwater.server.streams.arguments import (
-    SEGMENT_BYTES_MAX,
-    SEGMENT_BYTES_MIN,
     known_arguments,
     log_settings,
 )

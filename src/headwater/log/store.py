@@ -196,7 +196,7 @@ class Store:
         )
         taken = {partition.name for log in self._logs_of(vhost) for partition in log.partitions}
         taken |= {log.name for log in self._logs_of(vhost)}
-        for wanted in {name, *(partition.name for partition in definition.partitions)}:
+        for wanted in (name, *(partition.name for partition in definition.partitions)):
             if wanted in taken:
                 raise LogExists(wanted)
         try:

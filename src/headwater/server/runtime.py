@@ -22,6 +22,9 @@ from headwater.server.amqp.door import Door as AmqpDoor
 from headwater.server.amqp.door import make_amqp_door
 from headwater.server.amqp.listener import AmqpListener
 from headwater.server.amqp.listener import close_connections as close_amqp_connections
+from headwater.server.amqp.management.agent import Agent
+from headwater.server.amqp.management.connections import ConnectionType
+from headwater.server.amqp.management.logs import LogType
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.health import DataHealth, Health, ServerState
@@ -199,7 +202,10 @@ class Server:
 
     async def _open_amqp(self, store: Store) -> None:
         settings = self._settings
-        door = make_amqp_door(store, self._access, self._sasl, asyncio.get_running_loop(), settings)
+        assert self._streams is not None, "the doors are opened in their order"
+        loop = asyncio.get_running_loop()
+        agent = Agent([LogType(store, self._streams.delete_log), ConnectionType(self._clients, loop)])
+        door = make_amqp_door(store, self._access, self._sasl, loop, settings, agent)
         self._amqp = door
         self._clients.add_door(lambda: amqp_clients(door), door.limits.connections_max)
         ports: list[tuple[int, ssl.SSLContext | None]] = [(settings.amqp_port, None)]

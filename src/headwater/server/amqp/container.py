@@ -22,8 +22,10 @@ from headwater.amqp.link import Link
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.door import Door, LinkKey
+from headwater.server.amqp.dynamic_node import DynamicNode
 from headwater.server.amqp.intake import error_of
 from headwater.server.amqp.link_owner import LinkHandler
+from headwater.server.amqp.management.conversation import Conversation
 from headwater.server.amqp.nodes import Refused
 from headwater.server.amqp.termini import handler_for
 from headwater.server.security.identity import Identity
@@ -65,6 +67,7 @@ class Container:
         self.name = name
         self.container_id = machine.remote.container_id
         self.links: dict[Link, LinkHandler] = {}
+        self.conversation = Conversation(self, door.agent)
         self._outlet = outlet
         self._events: dict[type[Event], Callable[[Any], None]] = {
             LinkFlow: self._flow,
@@ -101,6 +104,7 @@ class Container:
         """The connection is gone, or about to be."""
         for link in list(self.links):
             self._forget(link)
+        self.conversation.close()
 
     def make_way_for(self, link: Link) -> None:
         """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first."""
@@ -117,6 +121,12 @@ class Container:
 
     def may_write(self, name: str) -> bool:
         return self.door.access.may_write(self.identity, self.vhost, name)
+
+    def reply_partition(self, address: str) -> Partition:
+        """The partition of a log to which an answer may go, a dynamic node of this connection's; raises `Refused`."""
+        handlers = self.links.values()
+        is_own = any(isinstance(each, DynamicNode) and each.name == address for each in handlers)
+        return self.door.nodes.to_reply(self.identity, self.vhost, address, is_own=is_own).partitions[0]
 
     def answered(self) -> None:
         self._outlet.answered()

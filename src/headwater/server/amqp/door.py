@@ -20,6 +20,8 @@ from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
 from headwater.server.amqp.limits import Limits
+from headwater.server.amqp.management.agent import Agent
+from headwater.server.amqp.management.replies import WaitingBytes
 from headwater.server.amqp.nodes import AutoCreate, Nodes
 from headwater.server.config import Settings
 from headwater.server.security.access import Access
@@ -42,9 +44,14 @@ logger = logging.getLogger("headwater.amqp")
 
 
 def make_amqp_door(
-    store: Store, access: Access, sasl: Sasl, loop: asyncio.AbstractEventLoop, settings: Settings
+    store: Store,
+    access: Access,
+    sasl: Sasl,
+    loop: asyncio.AbstractEventLoop,
+    settings: Settings,
+    agent: Agent | None = None,
 ) -> Door:
-    """The door as the settings want it."""
+    """The door as the settings want it; `agent` answers for the whole server where there are other doors too."""
     limits = Limits(
         connections_max=settings.amqp_connections_max,
         frame_size_bytes_max=settings.amqp_frame_bytes_max,
@@ -60,7 +67,8 @@ def make_amqp_door(
         None if pattern is None else compile_pattern(pattern),
     )
     container_id = f"headwater-{uuid.uuid4()}"
-    return Door(store, access, sasl, loop, limits, Nodes(store, access, auto_create), container_id)
+    nodes = Nodes(store, access, auto_create)
+    return Door(store, access, sasl, loop, limits, nodes, container_id, agent)
 
 
 class Door:
@@ -75,6 +83,7 @@ class Door:
         limits: Limits,
         nodes: Nodes,
         container_id: str,
+        agent: Agent | None = None,
     ) -> None:
         self.store = store
         self.access = access
@@ -84,6 +93,9 @@ class Door:
         self.nodes = nodes
         self.container_id = container_id
         self.connections: set[AmqpProtocol] = set()
+        self.agent = agent or Agent([])
+        """Answers what comes to `$management`."""
+        self.waiting_responses = WaitingBytes(limits.responses_bytes_max)
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
         """One for all connections: what is in it was dealt with when the next one reads."""
         self.read_view = memoryview(self.read_buffer)

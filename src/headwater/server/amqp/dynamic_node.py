@@ -15,8 +15,9 @@ __all__ = ["DynamicNode"]
 class DynamicNode(LinkHandler):
     """Does what another handler does, and deletes the node when the link is gone."""
 
-    def __init__(self, handler: LinkHandler, delete: Callable[[], None]) -> None:
+    def __init__(self, name: str, handler: LinkHandler, delete: Callable[[], None]) -> None:
         self.link = handler.link
+        self.name = name
         self._handler = handler
         self._delete = delete
 

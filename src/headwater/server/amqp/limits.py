@@ -28,6 +28,14 @@ class Limits(msgspec.Struct, frozen=True):
     """Transfer frames that a session may have on their way to us."""
     credit_count: int = 10_000
     """Deliveries that a sender may have on their way to us."""
+    requests_max: int = 64
+    """Requests to `$management` that a connection may have waiting; one more is rejected."""
+    request_bytes_max: int = 64 * 1024
+    """A larger request is rejected."""
+    responses_max: int = 64
+    """Responses that may wait for credit on a link; requests beyond them are rejected."""
+    responses_bytes_max: int = 64 << 20
+    """The same in bytes, of all connections together."""
     idle_timeout_s: float = 60.0
     """A client of which nothing is heard for this long is cut off; it is told half of it."""
     peer_idle_timeout_ms_min: int = 100

@@ -9,10 +9,11 @@ import msgspec
 
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.errors import CallerError, HeadwaterError, LogExists, StorageError
-from headwater.log.log import Log, PartitionDefinition
+from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings
 from headwater.log.store import Store
+from headwater.server.management.logs import is_valid_name, make_log, numbered_partitions
 from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
 from headwater.server.security.name_pattern import NamePattern
@@ -84,6 +85,16 @@ class Nodes:
             )
         return self._find(vhost, name) or self._created(identity, vhost, name)
 
+    def to_reply(self, identity: Identity, vhost: str, address: str, *, is_own: bool) -> LogNode:
+        """The node for an answer, which is never made for that; raises `Refused`."""
+        name = _name_of(address)
+        if not is_own and not self._access.may_write(identity, vhost, name):
+            raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r}")
+        found = self._find(vhost, name)
+        if found is None:
+            raise Refused(Condition.NOT_FOUND, f"there is no node {name!r} to reply to")
+        return found
+
     def dynamic(self, identity: Identity, vhost: str, container_id: str) -> LogNode:
         """A new node with a name of our own, which whoever asked for it deletes; raises `Refused`."""
         label = "".join(char for char in container_id if char.isalnum())[:32]
@@ -117,7 +128,7 @@ class Nodes:
         missing = f"there is no log {name!r:.100}"
         if not policy.is_enabled:
             raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create is off; create it first")
-        if not name or name.startswith((RESERVED_PREFIX, "amq.")) or "/" in name:
+        if not is_valid_name(name) or name.startswith(RESERVED_PREFIX) or "/" in name:
             raise Refused(Condition.NOT_FOUND, f"{missing}, and none of this name can be made")
         if policy.pattern is not None and not policy.pattern.matches(name):
             raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create_pattern does not match it")
@@ -128,15 +139,12 @@ class Nodes:
         return self._make(vhost, name, policy.partition_count, LogSettings())
 
     def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:
-        parts = [PartitionDefinition(f"{name}-{number}", str(number)) for number in range(partition_count)]
         try:
-            log = self._store.create_log(
-                name,
-                vhost=vhost,
-                kind="stream" if partition_count == 1 else "super_stream",
-                partitions=() if partition_count == 1 else parts,
-                settings=settings,
-            )
+            if partition_count == 1:
+                log = make_log(self._store, vhost, name, "stream", (), settings)
+            else:
+                partitions = numbered_partitions(name, partition_count)
+                log = make_log(self._store, vhost, name, "super_stream", partitions, settings)
         except LogExists as error:
             raise Refused(Condition.PRECONDITION_FAILED, str(error)) from error
         except StorageError as error:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from headwater.amqp.definitions import Condition
 from headwater.amqp.events import Deliveries
+from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Properties, SectionCode, decode_section, read_sections
@@ -14,6 +15,7 @@ from headwater.log.partition import Partition
 from headwater.server.amqp.credit import CreditGiver
 from headwater.server.amqp.intake import Intake
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+from headwater.server.amqp.management.conversation import Conversation
 from headwater.server.amqp.nodes import LogNode, Refused
 
 __all__ = ["Relay"]
@@ -22,10 +24,17 @@ __all__ = ["Relay"]
 class Relay(LinkHandler):
     """A link whose messages say themselves where they go."""
 
-    def __init__(self, link: ReceiverLink, owner: LinkOwner, find: Callable[[str], LogNode]) -> None:
+    def __init__(
+        self,
+        link: ReceiverLink,
+        owner: LinkOwner,
+        find: Callable[[str], LogNode],
+        conversation: Conversation,
+    ) -> None:
         self.link: ReceiverLink = link
         self.intake = Intake(link, owner)
         self._find = find
+        self._conversation = conversation
         self._credit = CreditGiver(link, owner, lambda: True)
         self._sent_count = 0
 
@@ -40,7 +49,12 @@ class Relay(LinkHandler):
             return event.count
         while index < event.count:
             try:
-                partition = self._partition_for(event, index)
+                address = _address_of(event, index)
+                if address == MANAGEMENT_NODE:
+                    self._conversation.take(event, index)
+                    index += 1
+                    continue
+                partition = self._partition_for(address)
             except Refused as refused:
                 self.intake.refuse(event, index, 1, refused.value)
                 index += 1
@@ -52,13 +66,16 @@ class Relay(LinkHandler):
         return index
 
     def when_settled(self, call: Callable[[], None]) -> bool:
-        return self.intake.when_settled(call)
+        def appended() -> None:
+            if not self._conversation.when_settled(call):
+                call()
+
+        return self.intake.when_settled(appended) or self._conversation.when_settled(call)
 
     def close(self) -> None:
         self._credit.stop()
 
-    def _partition_for(self, event: Deliveries, index: int) -> Partition:
-        address = _address_of(event, index)
+    def _partition_for(self, address: str | None) -> Partition:
         if address is None:
             raise Refused(
                 Condition.PRECONDITION_FAILED, "the message has no `to`, and neither has its link an address"

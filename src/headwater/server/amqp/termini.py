@@ -8,6 +8,7 @@ import msgspec
 
 from headwater.amqp.definitions import Condition
 from headwater.amqp.link import Link
+from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.amqp.sender_link import SenderLink
@@ -17,6 +18,7 @@ from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import DynamicNode
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.link_owner import LinkHandler
+from headwater.server.amqp.management.conversation import Requests
 from headwater.server.amqp.nodes import LogNode, Refused
 from headwater.server.amqp.offsets import Start, start_of
 from headwater.server.amqp.publishing import Publishing
@@ -58,7 +60,11 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
     if target is None or target.address is None:
         _accept_target(container, link, target or Target())
         nodes, identity, vhost = container.door.nodes, container.identity, container.vhost
-        return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address))
+        conversation = container.conversation
+        return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address), conversation)
+    if target.address == MANAGEMENT_NODE:
+        _accept_target(link, target)
+        return Requests(link, container.conversation)
     node = container.door.nodes.to_write(container.identity, container.vhost, target.address)
     _accept_target(container, link, target)
     return Publishing(link, container, node.name, node.partitions)
@@ -74,6 +80,9 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
         return _deleting(container, node, Consuming(link, container, node.name, _feeds(node, Start())))
     if source.address is None:
         raise Refused(Condition.INVALID_FIELD, "the source has no address")
+    if source.address == MANAGEMENT_NODE:
+        _accept_source(link, msgspec.structs.replace(source, filter=None))
+        return container.conversation.responses(link)
     node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
     start = start_of(source.filter or {})
     feeds = _feeds(node, start)
@@ -117,4 +126,4 @@ def _dynamic_node(container: Container) -> LogNode:
 
 
 def _deleting(container: Container, node: LogNode, handler: LinkHandler) -> DynamicNode:
-    return DynamicNode(handler, lambda: container.door.nodes.delete(container.vhost, node.name))
+    return DynamicNode(node.name, handler, lambda: container.door.nodes.delete(container.vhost, node.name))

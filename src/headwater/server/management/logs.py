@@ -9,9 +9,18 @@ from headwater.log.log import Log, LogKind, PartitionDefinition
 from headwater.log.settings import LogSettings
 from headwater.log.store import Store
 
-__all__ = ["is_valid_name", "make_log", "numbered_partitions"]
+__all__ = [
+    "SEGMENT_BYTES_MAX",
+    "SEGMENT_BYTES_MIN",
+    "is_valid_name",
+    "make_log",
+    "numbered_partitions",
+]
 
 RESERVED_PREFIX = "amq."
+SEGMENT_BYTES_MIN = 64 * 1024
+SEGMENT_BYTES_MAX = 2 * 1024 * 1024 * 1024
+"""Segments that clients may ask for are of these sizes."""
 
 
 def is_valid_name(name: str) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 
 from headwater.errors import InvalidSettings
 from headwater.log.settings import LogSettings
+from headwater.server.management.logs import SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN
 
 __all__ = ["NUMBERS", "age_ms", "known_arguments", "log_settings"]
 
@@ -20,8 +21,6 @@ NUMBERS = frozenset(
 _KNOWN = NUMBERS | {"max-age", "queue-leader-locator"}
 NUMBER_DIGITS_MAX = 19
 LEADER_LOCATORS = frozenset({"client-local", "balanced", "random", "least-leaders"})
-SEGMENT_BYTES_MIN = 64 * 1024
-SEGMENT_BYTES_MAX = 2 * 1024 * 1024 * 1024
 
 _UNIT_MS = {
     "Y": 31_536_000_000,

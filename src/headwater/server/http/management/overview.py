@@ -8,8 +8,8 @@ from headwater.server.http.answers import json_answer
 from headwater.server.http.management.call import Call, Json, Route, not_found
 from headwater.server.http.management.clients import consumers_of, publishers_of
 from headwater.server.http.management.exchanges import super_streams
-from headwater.server.http.management.listing import in_turns
 from headwater.server.http.management.node import CLUSTER
+from headwater.server.management.turns import in_turns
 from headwater.server.security.users import Role
 
 __all__ = ["ROUTES"]

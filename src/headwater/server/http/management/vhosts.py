@@ -10,7 +10,8 @@ from aiohttp import web
 from headwater.errors import UnknownLog
 from headwater.server.http.answers import Refused, json_answer
 from headwater.server.http.management.call import Call, Json, Route, not_found
-from headwater.server.http.management.listing import in_turns, list_answer
+from headwater.server.http.management.listing import list_answer
+from headwater.server.management.turns import in_turns
 from headwater.server.security.errors import UnknownUser, VhostExists
 from headwater.server.security.permissions import Permission
 from headwater.server.security.users import DEFAULT_VHOST
