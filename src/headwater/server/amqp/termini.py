@@ -63,7 +63,7 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
         conversation = container.conversation
         return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address), conversation)
     if target.address == MANAGEMENT_NODE:
-        _accept_target(link, target)
+        _accept_target(container, link, target)
         return Requests(link, container.conversation)
     node = container.door.nodes.to_write(container.identity, container.vhost, target.address)
     _accept_target(container, link, target)
@@ -81,7 +81,7 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     if source.address is None:
         raise Refused(Condition.INVALID_FIELD, "the source has no address")
     if source.address == MANAGEMENT_NODE:
-        _accept_source(link, msgspec.structs.replace(source, filter=None))
+        _accept_source(container, link, msgspec.structs.replace(source, filter=None))
         return container.conversation.responses(link)
     node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
     start = start_of(source.filter or {})
