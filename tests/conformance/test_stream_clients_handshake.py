@@ -178,7 +178,7 @@ def test_guest_from_afar_is_told_that_it_may_not(
     door: ListeningDoor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     far = Peer(is_loopback=False)
-    monkeypatch.setattr("headwater.server.streams.connection._peer_of", lambda _transport: far)
+    monkeypatch.setattr("headwater.server.streams.connection.peer_of", lambda _transport: far)
     with Wire(HOST, door.port) as wire:
         wire.greet()
         code = wire.code(plain(wire), c.SaslAuthenticateResponse)
@@ -191,7 +191,7 @@ def test_a_mechanism_that_is_not_offered_is_refused_and_the_log_says_what_to_do(
     door: ListeningDoor, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     far = Peer(is_loopback=False)
-    monkeypatch.setattr("headwater.server.streams.connection._peer_of", lambda _transport: far)
+    monkeypatch.setattr("headwater.server.streams.connection.peer_of", lambda _transport: far)
     monkeypatch.setattr(door.door.sasl, "_allows_plain_without_tls", False)
     with Wire(HOST, door.port) as wire:
         assert "PLAIN" not in wire.greet()

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Callable, Sequence
 from typing import Literal, cast
 
 from headwater.errors import PeerError
 from headwater.log.file_span import FileSpan
-from headwater.server.security.identity import Peer, certificate_user, is_loopback
+from headwater.server.peers import connection_name, peer_of
+from headwater.server.read_buffer import ReadBuffer
 from headwater.server.streams.consuming import Subscription, committed_chunk_id
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.file_sender import FileSender
@@ -33,8 +33,6 @@ from headwater.streams.server_connection import ServerConnection
 __all__ = ["StreamProtocol"]
 
 HANDSHAKE_READ_BYTES = 16 * 1024
-KEPT_ROOM_BYTES_MIN = 4096
-KEPT_ROOM_BYTES = 64 * 1024
 SMALL_READ_BYTES_MAX = 16 * 1024
 
 logger = logging.getLogger("headwater.streams")
@@ -69,9 +67,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._machine: ServerConnection
         self._handshake: Handshake
         self._authenticating: asyncio.Task[None] | None = None
-        self._kept: bytearray | None = None
-        """A frame that was cut, and room for the rest of it."""
-        self._kept_bytes = 0
+        self._read_buffer = ReadBuffer(door.read_buffer, door.read_view)
         self._held: _Work | None = None
         self._file_sender: FileSender | None = None
         """Made when the first chunk may go from its file to the socket."""
@@ -115,9 +111,9 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self._is_closing = True
             transport.abort()
             return
-        self.name = _name_of(transport)
+        self.name = connection_name(transport)
         self.connected_at_ms = time.time_ns() // 1_000_000
-        peer = _peer_of(transport)
+        peer = peer_of(transport)
         self._machine = ServerConnection(
             door.peer_properties,
             door.sasl.mechanisms(peer),
@@ -133,7 +129,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_closing = True
-        self._held = self._kept = None
+        self._held = None
+        self._read_buffer.drop()
         self.closed.set()
         self._door.connections.discard(self)
         for timer in (self._timeout, self._heartbeat, self._authenticating):
@@ -145,21 +142,14 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self.session.close()
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        if self._kept is not None:
-            return memoryview(self._kept)[self._kept_bytes :]
-        if self.session is None:
-            return self._door.read_view[:HANDSHAKE_READ_BYTES]
-        return self._door.read_view
+        return self._read_buffer.room(HANDSHAKE_READ_BYTES if self.session is None else None)
 
     def buffer_updated(self, nbytes: int) -> None:
         self.received_bytes += nbytes
         if self._heartbeat is not None:
             self._heartbeat.heard = True
         unanswered = 0 if self.session is None else self.session.publishers.unanswered
-        if self._kept is None:
-            buffer, end = self._door.read_buffer, nbytes
-        else:
-            buffer, end, self._kept = self._kept, self._kept_bytes + nbytes, None
+        buffer, end = self._read_buffer.filled(nbytes)
         self._receive(buffer, end)
         if unanswered and end < min(len(buffer), SMALL_READ_BYTES_MAX):
             self._await_commit()
@@ -190,7 +180,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
             )  # or a turn that is short would end before it began
         while self._act(work, turn_ends):
             if not self._machine.has_more:
-                self._keep(work.buffer, work.rest, work.end)
+                self._keep(work)
                 if self._machine.is_waiting or not self._may_answer():
                     self._stop_reading()
                 return
@@ -224,25 +214,16 @@ class StreamProtocol(asyncio.BufferedProtocol):
 
     def _hold(self, work: _Work) -> None:
         """Go on with this later; until then nothing more is read."""
-        if work.buffer is self._door.read_buffer:
-            work.buffer = bytearray(memoryview(work.buffer)[: work.end])
+        work.buffer = self._read_buffer.own(work.buffer, work.end)
         self._held = work
         self._stop_reading()
         self._write()
 
-    def _keep(self, buffer: bytearray, start: int, end: int) -> None:
+    def _keep(self, work: _Work) -> None:
         """Hold what is left of the buffer until more of its frame comes."""
-        rest = end - start
-        if not rest:
-            return
-        if start or end == len(buffer) or buffer is self._door.read_buffer:
-            missing = self._machine.frame_bytes_missing(buffer, start, end)
-            # In steps: a size alone makes nobody a present of that much memory.
-            room = max(min(missing, max(rest, KEPT_ROOM_BYTES)), KEPT_ROOM_BYTES_MIN)
-            kept = bytearray(rest + room)
-            kept[:rest] = memoryview(buffer)[start:end]
-            buffer = kept
-        self._kept, self._kept_bytes = buffer, rest
+        if work.rest < work.end:
+            missing = self._machine.frame_bytes_missing(work.buffer, work.rest, work.end)
+            self._read_buffer.keep(work.buffer, work.rest, work.end, missing)
 
     def _go_on(self) -> None:
         """What was waited for is there: read on, and take what was held or kept first."""
@@ -255,9 +236,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         held, self._held = self._held, None
         if held is not None:
             self._guarded(self._work_on, held)
-        elif self._kept is not None:
-            kept, self._kept = self._kept, None
-            self._receive(kept, self._kept_bytes)
+        elif not self._read_buffer.is_empty:
+            self._receive(*self._read_buffer.taken())
 
     def _room_again(self) -> None:
         self._awaits_room = False
@@ -502,20 +482,3 @@ class StreamProtocol(asyncio.BufferedProtocol):
         if not self._is_reading and not self._is_closing:
             self._is_reading = True
             self._transport.resume_reading()
-
-
-def _name_of(transport: asyncio.Transport) -> str:
-    """As RabbitMQ names connections: from where, and to where."""
-    ends = (transport.get_extra_info("peername"), transport.get_extra_info("sockname"))
-    return " -> ".join(f"{end[0]}:{end[1]}" if isinstance(end, tuple) else "unix" for end in ends)
-
-
-def _peer_of(transport: asyncio.Transport) -> Peer:
-    address = transport.get_extra_info("peername")
-    host = str(address[0]) if isinstance(address, tuple) else ""
-    encrypted: ssl.SSLObject | None = transport.get_extra_info("ssl_object")
-    if encrypted is None:
-        return Peer(is_loopback(host))
-    certificate = encrypted.getpeercert()
-    user = certificate_user(certificate["subject"]) if certificate else None  # type: ignore[arg-type]
-    return Peer(is_loopback(host), is_encrypted=True, certificate_user=user)
