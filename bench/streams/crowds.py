@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 
+from bench.doors.case import Bench, Case, Metric, Values
+from bench.doors.crowd import FOR_EVER, idle_values, wait_connected
+from bench.doors.loading import LoadFailed
+from bench.doors.servers import Server, connections_to
+from bench.doors.timing import delivered_p99_ms, latency_load
 from bench.figure import at_most
-from bench.streams.case import Bench, Case, Metric, Values
-from bench.streams.latency import TICKS, delivered_p99_ms, latency_load
-from bench.streams.loading import LoadFailed
+from bench.streams.latency import TICKS
 from bench.streams.replaying import remove
-from bench.streams.servers import Server, connections_to, cpu_seconds
 
 __all__ = ["CASES"]
 
@@ -23,9 +24,6 @@ STOPPED_CREDIT = "65535"
 FILLING_MESSAGES = 2_000_000
 """Of 100 bytes: more than fifty sockets hold."""
 RATE = 10_000
-_CONNECT_S = 60
-_SETTLE_S = 1.0
-_FOR_EVER = "1000000000000"
 
 
 def _make_stream(bench: Bench, server: Server) -> None:
@@ -39,17 +37,7 @@ def _idle(_bench: Bench, server: Server) -> Values:
 def _thousand(bench: Bench, server: Server) -> Values:
     count = bench.scaled(IDLE_CONSUMERS)
     seconds = IDLE_S * min(1.0, bench.scale)
-    before = server.resident_mib
-    options = ("--stream", STREAM, "--cons", str(count), "--offset", "next", "--n", _FOR_EVER)
-    with bench.loader.beside(server, "consume", *options) as process:
-        _wait_connected(server, count)
-        started = cpu_seconds(server.pid)
-        time.sleep(seconds)
-        cpu = cpu_seconds(server.pid) - started
-        more = server.resident_mib - before
-        if process.poll() is not None or connections_to(server.port) < count:
-            raise LoadFailed(f"of {count} idle connections {connections_to(server.port)} are left")
-    return {"more memory": more, "CPU": 100 * cpu / seconds}
+    return idle_values(bench, server, count, seconds, "--stream", STREAM, "--cons", str(count))
 
 
 def _fifty(bench: Bench, server: Server) -> Values:
@@ -57,9 +45,9 @@ def _fifty(bench: Bench, server: Server) -> Values:
     alone = delivered_p99_ms(latency_load(bench, server, RATE, *live))
     before = server.resident_mib
     count = bench.scaled(STOPPED_CONSUMERS)
-    options = ("--stream", STREAM, "--cons", str(count), "--offset", "next", "--n", _FOR_EVER)
+    options = ("--stream", STREAM, "--cons", str(count), "--offset", "next", "--n", FOR_EVER)
     with bench.loader.beside(server, "consume", "--credit", STOPPED_CREDIT, *options) as process:
-        _wait_connected(server, count)
+        wait_connected(server, count)
         os.kill(process.pid, signal.SIGSTOP)
         filling = str(bench.scaled(FILLING_MESSAGES))
         bench.loader.run(server, "publish", "--stream", STREAM, "--n", filling)
@@ -69,17 +57,6 @@ def _fifty(bench: Bench, server: Server) -> Values:
         if connections_to(server.port) < count:
             raise LoadFailed(f"of {count} stopped consumers {connections_to(server.port)} are left")
     return {"more memory": more, "p99 alone": alone, "p99 beside": beside, "p99 ratio": beside / alone}
-
-
-def _wait_connected(server: Server, count: int) -> None:
-    until = time.monotonic() + _CONNECT_S
-    while connections_to(server.port) < count:
-        if time.monotonic() > until:
-            raise LoadFailed(
-                f"{connections_to(server.port)} of {count} consumers connected in {_CONNECT_S} s"
-            )
-        time.sleep(0.1)
-    time.sleep(_SETTLE_S)
 
 
 def _small(name: str, unit: str, bound: float | None = None) -> Metric:

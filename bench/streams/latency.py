@@ -2,51 +2,23 @@
 
 from __future__ import annotations
 
+from bench.doors.case import Bench, Case, Metric, Values, cpu_ratio, memory
+from bench.doors.servers import Server
+from bench.doors.timing import latency_load, latency_values
 from bench.figure import at_most
-from bench.streams.case import Bench, Case, Metric, Values, cpu_ratio, memory
-from bench.streams.loading import Load, LoadFailed
 from bench.streams.replaying import LARGE_LOG, LARGE_LOG_MESSAGES, make_large_log, remove
-from bench.streams.servers import Server
 
-__all__ = ["CASES", "TICKS", "delivered_p99_ms", "latency_load"]
+__all__ = ["CASES", "TICKS"]
 
 ONE_BY_ONE = ("--batch", "1", "--credit", "200")
 """Each message goes out when it is due, in a frame of its own."""
 TICKS = ("--tick-us", "1000")
 """Messages go out on each millisecond, those of one in one frame."""
-WARM_S = 1
 REPLAYS_BESIDE = 3
 
 
-def latency_load(bench: Bench, server: Server, rate: int, *options: str) -> Load:
-    """One run at a rate; the first second does not count."""
-    seconds = bench.seconds + WARM_S
-    timing = ("--rate", str(rate), "--duration", f"{seconds:.1f}", "--warmup", str(WARM_S))
-    return bench.loader.run(server, "latency", *timing, *options)
-
-
-def delivered_p99_ms(load: Load) -> float:
-    """From due to delivered."""
-    if load.deliver_us is None or load.confirm_us is None:
-        raise LoadFailed("no message of the latency run was timed")
-    return load.deliver_us.p99 / 1e3
-
-
-def _values(load: Load) -> Values:
-    p99 = delivered_p99_ms(load)
-    assert load.confirm_us is not None
-    assert load.deliver_us is not None
-    return {
-        "delivered p99": p99,
-        "delivered p50": load.deliver_us.p50 / 1e3,
-        "confirmed p99": load.confirm_us.p99 / 1e3,
-        "CPU": load.broker_cpu_s_per_million,
-        "memory": load.broker_rss_mib,
-    }
-
-
 def _one_by_one(bench: Bench, server: Server) -> Values:
-    return _values(latency_load(bench, server, 10_000, "--fresh", *ONE_BY_ONE))
+    return latency_values(latency_load(bench, server, 10_000, "--fresh", *ONE_BY_ONE))
 
 
 def _beside_replay(bench: Bench, server: Server) -> Values:
@@ -54,21 +26,21 @@ def _beside_replay(bench: Bench, server: Server) -> Values:
     count = str(bench.scaled(LARGE_LOG_MESSAGES))
     replay = ("consume", "--stream", LARGE_LOG, "--n", count)
     with bench.loader.repeated_beside(server, REPLAYS_BESIDE, *replay) as replays:
-        values = dict(_values(latency_load(bench, server, 10_000, "--fresh", *ONE_BY_ONE)))
+        values = dict(latency_values(latency_load(bench, server, 10_000, "--fresh", *ONE_BY_ONE)))
     values["replay beside"] = sum(load.con_msgs_s for load in replays) / len(replays) / 1e3
     return values
 
 
 def _ticks(bench: Bench, server: Server) -> Values:
-    return _values(latency_load(bench, server, 10_000, "--fresh", *TICKS))
+    return latency_values(latency_load(bench, server, 10_000, "--fresh", *TICKS))
 
 
 def _faster(bench: Bench, server: Server) -> Values:
-    return _values(latency_load(bench, server, 50_000, "--fresh", *ONE_BY_ONE))
+    return latency_values(latency_load(bench, server, 50_000, "--fresh", *ONE_BY_ONE))
 
 
 def _faster_ticks(bench: Bench, server: Server) -> Values:
-    return _values(latency_load(bench, server, 50_000, "--fresh", *TICKS))
+    return latency_values(latency_load(bench, server, 50_000, "--fresh", *TICKS))
 
 
 def _metrics(p99_ms: float | None, cpu: float | None) -> tuple[Metric, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.streams.case import Bench, Case, Values, cpu_ratio, memory, no_slower
-from bench.streams.loading import Load
-from bench.streams.servers import Server
+from bench.doors.case import Bench, Case, Values, cpu_ratio, memory, no_slower
+from bench.doors.loading import Load
+from bench.doors.servers import Server
 
 __all__ = ["CASES"]
 

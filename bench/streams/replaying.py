@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.disk import cached_share, drop_cached
+from bench.doors.case import Bench, Case, Values, cpu_ratio, memory, no_slower
+from bench.doors.loading import LoadFailed
+from bench.doors.servers import Server
 from bench.figure import say
-from bench.streams.case import Bench, Case, Values, cpu_ratio, memory, no_slower
-from bench.streams.loading import LoadFailed
-from bench.streams.servers import Server
 
 __all__ = ["CASES", "LARGE_LOG", "LARGE_LOG_MESSAGES", "make_large_log", "remove"]
 

@@ -1,4 +1,4 @@
-"""What is measured at the stream door: cases, their metrics, and the aim of each."""
+"""What is measured at a door: cases, their metrics, and the aim of each."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from bench.doors.loading import Loader
+from bench.doors.servers import Server
 from bench.figure import Aim
-from bench.streams.loading import Loader
-from bench.streams.servers import Server
 
 __all__ = ["Bench", "Case", "Metric", "Values", "cpu_ratio", "memory", "no_slower"]
 

@@ -1,4 +1,4 @@
-"""The two servers under load, each a process of its own: Headwater, and RabbitMQ as its scripts start it."""
+"""The servers under load, each a process of its own: Headwater, and RabbitMQ as its scripts start it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,28 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-__all__ = ["NotHere", "Server", "connections_to", "cpu_seconds", "headwater", "rabbitmq"]
+__all__ = [
+    "NotHere",
+    "Server",
+    "connections_to",
+    "cpu_seconds",
+    "headwater",
+    "is_open",
+    "rabbitmq",
+    "wait_for",
+]
 
-RABBITMQ_PORT = 5552
+Found = TypeVar("Found")
+
+RABBITMQ_PORTS = {"streams": 5552, "amqp": 5672, "http": 15672}
 RABBITMQ_DATA = Path("/var/lib/rabbitmq/mnesia/rabbit@localhost")
 _START_S = 30
 _STOP_S = 60
-_LISTENING = re.compile(r"listening streams \S*?:(\d+)")
+_LISTENING = re.compile(r"listening (\S+) \S*?:(\d+)")
 
 
 class NotHere(Exception):
@@ -35,7 +47,16 @@ class Server(msgspec.Struct, frozen=True):
     version: str
     pid: int
     port: int
+    """Of the door that is measured."""
     data: Path
+    http_port: int | None = None
+    """Where logs are made and deleted; without one the server makes queues as they are named."""
+    address_prefix: str = ""
+    """Stands before the name of a log in its AMQP address."""
+    keeps_what_was_read: bool = True
+    """Whether clients of AMQP can read from the first message on, as often as they like."""
+    load_options: tuple[str, ...] = ()
+    """What the load generator has to know of this server."""
 
     @property
     def resident_mib(self) -> float:
@@ -49,17 +70,17 @@ class Server(msgspec.Struct, frozen=True):
 
 
 @contextlib.contextmanager
-def headwater(folder: Path) -> Iterator[Server]:
-    """Ours, on a free port and a data folder in here."""
+def headwater(folder: Path, door: str) -> Iterator[Server]:
+    """Ours, on free ports and a data folder in here."""
     log_path = folder / "server.log"
     command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(folder / "data")]
     command += ["--stream-port", "0", "--amqp-port", "0", "--http-port", "0"]
     with log_path.open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
         try:
-            port = _wait_for(lambda: _listening_port(log_path, process), "headwater serve")
+            ports = wait_for(lambda: _listening_ports(log_path, process), "headwater serve")
             version = subprocess.run([*command[:3], "--version"], capture_output=True, text=True, check=True)
             name = version.stdout.strip().splitlines()[0]
-            yield Server("Headwater", name, process.pid, port, folder / "data")
+            yield Server("Headwater", name, process.pid, ports[door], folder / "data", ports["http"])
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(_STOP_S)
@@ -68,15 +89,16 @@ def headwater(folder: Path) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def rabbitmq(tools: Path, folder: Path) -> Iterator[Server]:
+def rabbitmq(tools: Path, folder: Path, door: str) -> Iterator[Server]:
     """RabbitMQ as it runs already, or by the scripts in `tools`; raises `NotHere` if it cannot be had."""
-    if _rabbitmq_pid() is not None and _is_open(RABBITMQ_PORT):
-        yield _running_rabbitmq()
+    port = RABBITMQ_PORTS[door]
+    if _rabbitmq_pid() is not None and is_open(port):
+        yield _running_rabbitmq(port)
         return
     if os.geteuid():
         raise NotHere("RabbitMQ is installed by apt and started as root, and this is another user")
-    if _is_open(RABBITMQ_PORT):
-        raise NotHere(f"something else listens on port {RABBITMQ_PORT}")
+    if is_open(port):
+        raise NotHere(f"something else listens on port {port}")
     # Not through pipes: what the script leaves running would hold them open.
     log_path = folder / "rabbit_up.log"
     with log_path.open("wb") as log:
@@ -84,8 +106,8 @@ def rabbitmq(tools: Path, folder: Path) -> Iterator[Server]:
     if up.returncode:
         raise NotHere(f"rabbit_up.sh ended with {up.returncode}: {log_path.read_text()[-500:]}")
     try:
-        _wait_for(lambda: _is_open(RABBITMQ_PORT), "RabbitMQ")
-        yield _running_rabbitmq()
+        wait_for(lambda: is_open(port), "RabbitMQ")
+        yield _running_rabbitmq(port)
     finally:
         subprocess.run([str(tools / "rabbit_down.sh")], capture_output=True, check=False)
 
@@ -107,15 +129,16 @@ def connections_to(port: int) -> int:
     return sum(line.split()[1].endswith(wanted) and line.split()[3] == established for line in lines)
 
 
-def _listening_port(log_path: Path, process: subprocess.Popen[bytes]) -> int | None:
+def _listening_ports(log_path: Path, process: subprocess.Popen[bytes]) -> dict[str, int] | None:
     said = log_path.read_text(encoding="utf-8")
     if process.poll() is not None:
         raise NotHere(f"headwater serve ended with {process.returncode}: {said[-2000:]}")
-    found = _LISTENING.search(said)
-    return None if found is None else int(found[1])
+    ports = {door: int(port) for door, port in _LISTENING.findall(said)}
+    return ports if "http" in ports else None  # the last one that opens
 
 
-def _wait_for(look: Callable[[], int | None], who: str) -> int:
+def wait_for(look: Callable[[], Found | None], who: str) -> Found:
+    """What is found within the time that a server has to start."""
     until = time.monotonic() + _START_S
     while time.monotonic() < until:
         found = look()
@@ -133,15 +156,20 @@ def _rabbitmq_pid() -> int | None:
     return pid if Path(f"/proc/{pid}").exists() else None
 
 
-def _running_rabbitmq() -> Server:
+def _running_rabbitmq(port: int) -> Server:
     pid = _rabbitmq_pid()
     if pid is None:
         raise NotHere("RabbitMQ runs without its pid file")
     said = subprocess.run(["rabbitmqctl", "-q", "version"], capture_output=True, text=True, check=True)
-    return Server("RabbitMQ", f"RabbitMQ {said.stdout.strip()}", pid, RABBITMQ_PORT, RABBITMQ_DATA / "stream")
+    version = f"RabbitMQ {said.stdout.strip()}"
+    data = RABBITMQ_DATA / "stream"
+    return Server(
+        "RabbitMQ", version, pid, port, data, RABBITMQ_PORTS["http"], "/amq/queue/", keeps_what_was_read=False
+    )
 
 
-def _is_open(port: int) -> bool:
+def is_open(port: int) -> bool:
+    """Whether somebody listens on a loopback port."""
     with socket.socket() as tried:
         return tried.connect_ex(("127.0.0.1", port)) == 0
 

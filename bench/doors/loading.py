@@ -5,16 +5,16 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from bench.streams.servers import Server
+from bench.doors.servers import Server
 
-__all__ = ["Load", "LoadFailed", "Loader", "Percentiles", "build_loader", "read_load"]
+__all__ = ["Load", "LoadFailed", "Loader", "Percentiles", "build_program", "read_load"]
 
-_CAP_S = 600
+_CAP_S = 180
 
 
 class LoadFailed(Exception):
@@ -33,6 +33,10 @@ class Load(msgspec.Struct, frozen=True):
 
     published: int = 0
     confirmed: int = 0
+    """Confirmed in words of the stream protocol, accepted in those of AMQP."""
+    accepted: int = 0
+    pub_settled: int = 0
+    """Whether messages were sent settled, so that nothing is said of them."""
     consumed: int = 0
     pub_msgs_s: float = 0
     con_msgs_s: float = 0
@@ -61,26 +65,32 @@ def read_load(line: bytes, exit_code: int) -> Load:
         ) from error
     if exit_code or load.error is not None:
         raise LoadFailed(f"the load generator ended with {exit_code}: {load.error or line!r}")
-    if load.confirmed != load.published:
-        raise LoadFailed(f"{load.confirmed} of {load.published} messages were confirmed")
+    confirmed = load.published if load.pub_settled else load.confirmed + load.accepted
+    if confirmed != load.published:
+        raise LoadFailed(f"{confirmed} of {load.published} messages were confirmed")
     return load
 
 
-def build_loader(tools: Path, folder: Path) -> Loader:
-    """Compile the load generator into a folder, unless a newer one is there."""
-    source, program = tools / "streamload.c", folder / "streamload"
+def build_program(tools: Path, folder: Path, name: str) -> Path:
+    """Compile a load generator into a folder, unless a newer one is there."""
+    source, program = tools / f"{name}.c", folder / name
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         folder.mkdir(parents=True, exist_ok=True)
         command = ["cc", "-O2", "-o", str(program), str(source), "-lpthread"]
         subprocess.run(command, check=True)
-    return Loader(program)
+    return program
 
 
 class Loader:
     """Runs the load generator, and remembers how fast each server took each load."""
 
-    def __init__(self, program: Path) -> None:
+    def __init__(
+        self, program: Path, *, fresh: Callable[[Server], Sequence[str]], verify: Sequence[str]
+    ) -> None:
+        """`fresh` gives the options for a stream that is empty, `verify` are those that check what is consumed."""
+        self.fresh = fresh
         self._program = program
+        self._verify = verify
         self._rates: dict[tuple[str, ...], int] = {}
         self.other_cores: list[float] = []
         """What other programs took of the machine, run by run."""
@@ -104,7 +114,7 @@ class Loader:
         """
         key = (server.name, mode, *options)
         if key not in self._rates:
-            verify = ("--crc", "--verify") if mode == "both" else ()
+            verify = self._verify if mode == "both" else ()
             for count, further in ((pilot, verify), (0, ())):
                 load = self._counted(server, mode, (*options, *further), count or self._rates[key], each)
                 self._rates[key] = max(1, int(load.pub_msgs_s * (count or self._rates[key]) / load.published))
@@ -138,7 +148,7 @@ class Loader:
             raise failures[0]
 
     def _counted(self, server: Server, mode: str, options: Sequence[str], count: int, each: int) -> Load:
-        load = self.run(server, mode, "--fresh", "--n", str(count), *options)
+        load = self.run(server, mode, *self.fresh(server), "--n", str(count), *options)
         if mode == "both" and load.consumed != load.published * each:
             raise LoadFailed(f"{load.consumed} of {load.published * each} messages were consumed")
         return load
@@ -148,7 +158,7 @@ class Loader:
         self, server: Server, mode: str, options: Sequence[str]
     ) -> Iterator[subprocess.Popen[bytes]]:
         command = [str(self._program), mode, "--port", str(server.port), "--pid", str(server.pid)]
-        command += ["--seconds", str(_CAP_S), *options]
+        command += ["--seconds", str(_CAP_S), *server.load_options, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
             try:
                 yield process

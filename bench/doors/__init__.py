@@ -1,0 +1,1 @@
+"""What the benchmarks of a door share: ours and other makers' servers under the same load, one after the other."""
