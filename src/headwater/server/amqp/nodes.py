@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from urllib.parse import unquote
 
@@ -25,6 +26,9 @@ QUEUES_PREFIX = "/queues/"
 DYNAMIC_PREFIX = "dynamic-"
 DYNAMIC_BYTES_MAX = 64 << 20
 """What a node that lives as long as its link keeps; older messages go."""
+
+_DYNAMIC_TOKEN_BYTES = 8
+_DYNAMIC_NAME = re.compile(rf"{DYNAMIC_PREFIX}([0-9A-Za-z]+-)?[0-9a-f]{{{2 * _DYNAMIC_TOKEN_BYTES}}}")
 
 
 class Refused(CallerError):
@@ -97,12 +101,8 @@ class Nodes:
 
     def dynamic(self, identity: Identity, vhost: str, container_id: str) -> LogNode:
         """A new node with a name of our own, which whoever asked for it deletes; raises `Refused`."""
-        label = "".join(char for char in container_id if char.isalnum())[:32]
-        name = (
-            f"{DYNAMIC_PREFIX}{label}-{secrets.token_hex(8)}"
-            if label
-            else DYNAMIC_PREFIX + secrets.token_hex(8)
-        )
+        label = "".join(char for char in container_id if char.isascii() and char.isalnum())[:32]
+        name = DYNAMIC_PREFIX + (label and f"{label}-") + secrets.token_hex(_DYNAMIC_TOKEN_BYTES)
         if not self._access.may_configure(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not make dynamic nodes")
         settings = LogSettings(durability="memory", max_bytes=DYNAMIC_BYTES_MAX)
@@ -128,6 +128,8 @@ class Nodes:
         missing = f"there is no log {name!r:.100}"
         if not policy.is_enabled:
             raise Refused(Condition.NOT_FOUND, f"{missing}, and auto_create is off; create it first")
+        if _DYNAMIC_NAME.fullmatch(name):
+            raise Refused(Condition.NOT_FOUND, f"{missing}: whoever asked for this dynamic node is gone")
         if not is_valid_name(name) or name.startswith(RESERVED_PREFIX) or "/" in name:
             raise Refused(Condition.NOT_FOUND, f"{missing}, and none of this name can be made")
         if policy.pattern is not None and not policy.pattern.matches(name):

@@ -17,6 +17,7 @@ from headwater.encoding.amqp_types import Symbol
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import DynamicNode
 from headwater.server.amqp.feed import Feed
+from headwater.server.amqp.jms import start_for_jms
 from headwater.server.amqp.link_owner import LinkHandler
 from headwater.server.amqp.management.conversation import Requests
 from headwater.server.amqp.nodes import LogNode, Refused
@@ -73,7 +74,9 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
 def _sending(container: Container, link: SenderLink) -> LinkHandler:
     source = link.remote.source
     if not isinstance(source, Source):
-        raise Refused(Condition.NOT_FOUND, "the attach names no source to receive from")
+        raise Refused(
+            Condition.NOT_FOUND, "the attach names no log to receive from, and no subscription to end"
+        )
     if source.dynamic:
         node = _dynamic_node(container)
         _accept_source(container, link, msgspec.structs.replace(source, address=node.name, filter=None))
@@ -84,7 +87,7 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
         _accept_source(container, link, msgspec.structs.replace(source, filter=None))
         return container.conversation.responses(link)
     node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
-    start = start_of(source.filter or {})
+    start = start_for_jms(source, start_of(source.filter or {}))
     feeds = _feeds(node, start)
     _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None))
     return Consuming(link, container, node.name, feeds)
