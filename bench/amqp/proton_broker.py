@@ -31,28 +31,23 @@ class Broker(MessagingHandler):
 
     def on_link_opening(self, event: Event) -> None:
         link = event.link
-        assert link is not None, "the event is of a link"
         link.source.copy(link.remote_source)
         link.target.copy(link.remote_target)
         if isinstance(link, Sender):
             self._links[link.source.address].append(link)
 
     def on_sendable(self, event: Event) -> None:
-        assert event.link is not None, "the event is of a link"
         self._dispatch(event.link.source.address)
 
     def on_message(self, event: Event) -> None:
-        assert event.link is not None, "the event is of a link"
         address = event.link.target.address
         self._messages[address].append(event.message)
         self._dispatch(address)
 
     def on_link_closing(self, event: Event) -> None:
-        assert event.link is not None, "the event is of a link"
         self._forget(event.link)
 
     def on_disconnected(self, event: Event) -> None:
-        assert event.connection is not None, "the event is of a connection"
         link = event.connection.link_head(0)
         while link is not None:
             self._forget(link)
