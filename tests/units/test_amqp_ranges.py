@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.amqp.ranges import IdRanges
+from headwater.amqp.ranges import IdRanges, RangeBudget
 from headwater.amqp.serial import unwrapped, wrapped
 
 spans = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pair: (min(pair), max(pair)))
@@ -52,3 +52,44 @@ def test_a_million_ids_in_order_are_one_range() -> None:
     for first in range(0, 1_000_000, 1000):
         ranges.add(first, first + 1000)
     assert (ranges.range_count, ranges.count) == (1, 1_000_000)
+
+
+@given(st.lists(spans, max_size=20), st.integers(0, 60), st.integers(0, 60))
+def test_a_range_that_ends_before_it_begins_has_nothing(
+    added: list[tuple[int, int]], first: int, end: int
+) -> None:
+    ranges = IdRanges()
+    for span in added:
+        ranges.add(*span)
+    before = list(ranges)
+    high, low = max(first, end), min(first, end)
+    assert (ranges.take(high, low), ranges.within(high, low), ranges.has_any(high, low)) == ([], [], False)
+    ranges.add(high, low)
+    assert list(ranges) == before
+
+
+@given(steps)
+def test_a_budget_knows_what_its_sets_cost(taken: list[tuple[bool, tuple[int, int]]]) -> None:
+    budget = RangeBudget(5)
+    sets = [IdRanges(budget), IdRanges(budget)]
+    for number, (is_added, span) in enumerate(taken):
+        (sets[number % 2].add if is_added else sets[number % 2].take)(*span)
+        assert budget.count == sum(each.range_count for each in sets)
+        assert budget.is_full or budget.count < 5
+    for each in sets:
+        each.clear()
+        assert not each
+    assert (budget.count, budget.is_full) == (0, False)
+
+
+def test_a_full_budget_has_room_again_when_a_quarter_is_free() -> None:
+    budget = RangeBudget(8)
+    ranges = IdRanges(budget)
+    for number in range(8):
+        ranges.add(2 * number, 2 * number + 1)
+    seen = [budget.is_full]
+    for number in range(3):
+        ranges.take(2 * number, 2 * number + 1)
+        seen.append(budget.is_full)
+    assert seen == [True, True, False, False]
+    assert (budget.has_room_again(), budget.has_room_again()) == (True, False)

@@ -46,7 +46,9 @@ class Owners(Generic[Owner]):
 
     def of(self, first: int, end: int) -> list[tuple[Owner, int, int]]:
         """The links of which deliveries in a range may be, each with its part."""
-        found = []
+        found: list[tuple[Owner, int, int]] = []
+        if first >= end:
+            return found
         number = max(bisect_right(self._firsts, first) - 1, 0)
         while number < len(self._links) and self._firsts[number] < end:
             start = max(self._firsts[number], first)

@@ -109,7 +109,8 @@ class SaslServer(_Sasl):
             if self._state is _State.HEADER:
                 protocol = read_protocol_header(buffer, position, end)
                 if protocol is not ProtocolId.SASL:
-                    return self._without_sasl(protocol), position
+                    event = self._without_sasl(protocol)
+                    return event, end if isinstance(event, SaslFailed) else position
                 position += PROTOCOL_HEADER_BYTES
                 self._out += SASL_HEADER
                 self._write(SaslMechanisms(tuple(map(Symbol, self._mechanisms))))
