@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headwater.log.settings import StoreSettings
 from headwater.streams import commands as c
 from headwater.streams.commands import Key
+from tests.certificates import make_keys
 from tests.conformance.listening import HOST, ListeningDoor
 from tests.conformance.wire import FIRST, OK, Wire, opened
 
@@ -24,13 +27,25 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningDoor]:
     data = tmp_path_factory.mktemp("large") / "data"
     with ListeningDoor(data, settings=StoreSettings(tail_bytes_max=1)) as door:
         with opened(HOST, door.port) as wire:
-            wire.create(STREAM)
-            wire.declare(1, STREAM)
-            for number in range(CHUNKS):
-                first = number * (MESSAGES + 1)
-                wire.publish(1, [(first + each, message(first + each)) for each in range(MESSAGES)])
-                wire.publish(1, [(first + MESSAGES, b"small")])
+            fill(wire)
         yield door
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    folder = tmp_path / "keys"
+    folder.mkdir()
+    make_keys(folder, "guest")
+    return folder
+
+
+def fill(wire: Wire) -> None:
+    wire.create(STREAM)
+    wire.declare(1, STREAM)
+    for number in range(CHUNKS):
+        first = number * (MESSAGES + 1)
+        wire.publish(1, [(first + each, message(first + each)) for each in range(MESSAGES)])
+        wire.publish(1, [(first + MESSAGES, b"small")])
 
 
 def message(offset: int) -> bytes:
@@ -115,3 +130,17 @@ def test_two_subscriptions_of_one_connection_take_turns(filled: ListeningDoor) -
             first, records = int.from_bytes(chunk[24:32], "big"), int.from_bytes(chunk[4:8], "big")
             assert first == behind[frame[8]]
             behind[frame[8]] = first + records
+
+
+def test_behind_tls_a_slow_client_gets_whole_chunks_too(keys: Path, tmp_path: Path) -> None:
+    ours = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    ours.load_cert_chain(keys / "server.pem", keys / "server.key")
+    theirs = ssl.create_default_context(cafile=str(keys / "ca.pem"))
+    settings = StoreSettings(tail_bytes_max=1)
+    with ListeningDoor(tmp_path / "data", settings=settings, tls=ours) as door:
+        with opened(HOST, door.port, tls=theirs) as wire:
+            fill(wire)
+        with opened(HOST, door.port, tls=theirs, receive_buffer_bytes=1 << 16) as wire:
+            wire.subscribe(1, STREAM, credit=10 * CHUNKS)
+            _, offsets = frames_until(wire, CHUNKS * (MESSAGES + 1))
+            assert offsets == sorted(offsets)

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.certificates import make_keys
 from tests.peers.programs import Program, connect, go_command, java_command
-from tests.peers.servers import HOST, USER, Server
+from tests.peers.servers import USER, Server
 
 NUMBERS = itertools.count(1)
 
@@ -58,30 +57,8 @@ def peer(command: list[str], server: Server) -> Iterator[Program]:
 @pytest.fixture(scope="session")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An authority, a server that it signed for, and a client of the name `guest`: `NAME.pem` and `NAME.key` each."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed, so there are no certificates to try TLS with")
     folder = tmp_path_factory.mktemp("keys")
-    make = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    _openssl(folder, [*make, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority"])
-    for name, subject in (("server", "/CN=localhost"), ("client", f"/CN={USER}")):
-        (folder / "names").write_text(f"subjectAltName=IP:{HOST},DNS:localhost\n", encoding="ascii")
-        _openssl(
-            folder,
-            [
-                "req",
-                "-newkey",
-                "rsa:2048",
-                "-nodes",
-                "-keyout",
-                f"{name}.key",
-                "-out",
-                "asked",
-                "-subj",
-                subject,
-            ],
-        )
-        signing = ["-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names"]
-        _openssl(folder, ["x509", "-req", "-in", "asked", "-out", f"{name}.pem", *signing])
+    make_keys(folder, USER)
     return folder
 
 
@@ -96,7 +73,3 @@ def tls_server(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     started.start()
     yield started
     started.end()
-
-
-def _openssl(folder: Path, arguments: list[str]) -> None:
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)

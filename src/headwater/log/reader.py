@@ -98,7 +98,7 @@ class Reader:
         self._verify = verify
         self._keeps_runs = keeps_runs
         self._segment: Segment | None = None
-        self._handed_out = False
+        self._room_bytes = READ_BYTES
         self._fd = -1
         self._position = 0
         self._chunk_offset = 0
@@ -115,7 +115,7 @@ class Reader:
     def close(self) -> None:
         """Give the file back; a reader that waits at the end holds none, and no buffer of its own."""
         if self._keeps_runs:
-            self._buffer, self._fields = None, array("q")
+            self._buffer, self._fields, self._room_bytes = None, array("q"), READ_BYTES
         if self._segment is not None:
             self._partition.owner.open_files.release(self._segment.path)
             self._segment = None
@@ -232,7 +232,8 @@ class Reader:
             self._chunk_offset = offset
             if offset > self.offset:
                 self.offset = offset
-                self._handed_out = True
+                if self._keeps_runs:
+                    self._buffer = None  # whoever waits for a socket holds no more than what was sent to it
                 return Run(view, self._fields, count)
 
     def _room(self) -> bytearray:
@@ -240,10 +241,7 @@ class Reader:
         if not self._fields:
             self._fields = array("q", bytes(8 * SCAN_FIELDS * _CHUNKS_MAX))
         if self._buffer is None:
-            self._buffer = new_buffer(READ_BYTES)
-        elif self._keeps_runs and self._handed_out:
-            self._buffer = new_buffer(len(self._buffer))
-        self._handed_out = False
+            self._buffer = new_buffer(self._room_bytes)
         return self._buffer
 
     def _open(self) -> Segment:
@@ -277,6 +275,7 @@ class Reader:
         end = self._position + (total if size >= CHUNK_HEADER_BYTES else CHUNK_HEADER_BYTES)
         if end > self._segment.size:
             raise self._damage(self._segment, self._position, "a chunk reaches beyond the end of its segment")
+        self._room_bytes = total
         self._buffer = new_buffer(total)
 
     def _check(self, view: memoryview, count: int, consumed: int, offset: int) -> tuple[int, int, int]:

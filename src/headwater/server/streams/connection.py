@@ -123,7 +123,8 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._advertised = self._advertised.or_else(transport.get_extra_info("sockname"))
         self._handshake = Handshake(door, self._machine, peer, self.name, self._advertised)
         # Writing goes on when all is out: the socket alone holds enough, and a file waits for no less.
-        transport.set_write_buffer_limits(high=limits.delivery_bytes_high, low=0)
+        # Behind TLS there is a second buffer, which holds a chunk already; with 0 it would never begin again.
+        transport.set_write_buffer_limits(high=1 if self.is_encrypted else limits.delivery_bytes_high, low=0)
         door.connections.add(self)
         self._expect(limits.step_timeout_s)
 
