@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from headwater.amqp.definitions import Condition, Role
 from headwater.amqp.messaging import Source, Target, TerminusDurability
 from headwater.amqp.performatives import Detach, End, Flow
 from headwater.encoding.amqp_types import Described, Symbol, Ulong
+from tests.conformance.amqp_listening import ListeningAmqp
 from tests.conformance.amqp_wire import FIRST, AmqpWire, data
 
 TOPIC, QUEUE = Symbol("topic"), Symbol("queue")
@@ -112,3 +114,18 @@ def test_an_answer_to_a_dynamic_node_that_is_gone_makes_no_log(peer: AmqpWire) -
     error = peer.refused(Condition.NOT_FOUND, Role.SENDER, Source(), Target(address))
     assert "whoever asked for this dynamic node is gone" in str(error.description)
     peer.sender("dynamic-prices")
+
+
+def test_dynamic_nodes_that_a_killed_server_left_are_deleted_and_nothing_else(tmp_path: Path) -> None:
+    alike = "dynamic-0123456789abcdef"
+    with ListeningAmqp(tmp_path) as before, before.connect() as peer:
+        peer.sender(alike.replace("dynamic", "prices"))
+        before.call(lambda: before.store.create_log(alike))
+        # As if its link ended with the server.
+        (container,) = [each.container for each in before.amqp.connections]
+        assert container is not None
+        left = before.call(lambda: before.amqp.nodes.dynamic(container.identity, "/", "peer")).name
+    with ListeningAmqp(tmp_path) as after:
+        assert ("/", left) in after.store.logs
+        after.call(after.amqp.nodes.delete_left_over)
+        assert set(after.store.logs) == {("/", alike), ("/", alike.replace("dynamic", "prices"))}

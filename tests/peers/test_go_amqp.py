@@ -187,6 +187,14 @@ def test_an_empty_log_is_drained_again_and_again(peer: Program, stream: str) -> 
     assert peer("prefetched", of="r") == []
 
 
+@pytest.mark.parametrize("sender_mode", ["settled", "unsettled"])
+def test_credit_may_go_beyond_the_window_of_the_session(peer: Program, stream: str, sender_mode: str) -> None:
+    sender(peer, stream)
+    send(peer, texts(0, 12_000))
+    receiver(peer, stream, credit=12_000, sender_mode=sender_mode)
+    assert receive(peer, 12_000, held=6_000) == texts(0, 12_000)
+
+
 # Sizes
 
 

@@ -257,3 +257,19 @@ def test_a_killed_server_ends_the_connection_and_keeps_what_was_accepted(
     peer("session")
     peer("receiver", **{"as": "r", "address": stream, "offset": "first"})
     assert peer("receive", of="r", count=3) == texts(0, 3)
+
+
+def test_a_dynamic_address_does_not_outlive_a_server_that_is_killed(
+    peer: Program, own_server: Server
+) -> None:
+    connect(peer, own_server)
+    peer("session")
+    address = peer("receiver", **{"as": "r"}, dynamic=True)["address"]
+    peer("sender", address=address)
+    own_server.kill()
+    own_server.start()
+    connect(peer, own_server)
+    peer("session")
+    for kind in ("sender", "receiver"):
+        with pytest.raises(Refused, match=f"there is no log '{address}'"):
+            peer(kind, address=address)

@@ -150,6 +150,12 @@ def test_a_server_of_which_nothing_is_heard_is_given_up(program: Program, own_se
 # A server that goes, and comes back
 
 
+def mending(server: Server) -> str:
+    """Of a connection that is made again, soon and often enough."""
+    options = "failover.reconnectDelay=20&failover.maxReconnectDelay=200&failover.useReconnectBackOff=false"
+    return f"failover:(amqp://{HOST}:{server.amqp_port})?{options}"
+
+
 def test_clients_are_told_that_the_server_stops(own_server: Server, stream: str) -> None:
     with Program(java_command("jms")) as peer:
         peer("connect", uri=f"amqp://{HOST}:{own_server.amqp_port}")
@@ -187,6 +193,26 @@ def test_a_connection_mends_itself_and_loses_nothing_that_was_accepted(
         seen = []
         while "at the end" not in seen:
             seen += peer("receive", of="c", count=1)
+
+
+def test_what_was_accepted_is_there_when_the_server_dies_under_load(own_server: Server, stream: str) -> None:
+    def die_and_come_back() -> None:
+        own_server.kill()
+        own_server.start()
+
+    with Program(java_command("jms")) as peer:
+        peer("connect", uri=mending(own_server))
+        topic(peer, stream)
+        bodies = texts(0, 20_000)
+        dying = threading.Timer(0.3, die_and_come_back)
+        dying.start()
+        try:
+            accepted = peer("send", to="p", bodies=bodies, at_once=True, tells=True)
+        finally:
+            dying.join()
+        kept = set(peer("browse", queue=stream))
+        assert [number for number in accepted if bodies[number] not in kept] == []
+        assert accepted  # the others failed with the connection that they were on
 
 
 def test_a_subscriber_is_told_when_what_it_reads_is_deleted(uri: str) -> None:

@@ -68,6 +68,7 @@ def make_amqp_door(
     )
     container_id = f"headwater-{uuid.uuid4()}"
     nodes = Nodes(store, access, auto_create)
+    nodes.delete_left_over()
     return Door(store, access, sasl, loop, limits, nodes, container_id, agent)
 
 

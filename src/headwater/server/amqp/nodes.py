@@ -29,6 +29,7 @@ DYNAMIC_BYTES_MAX = 64 << 20
 
 _DYNAMIC_TOKEN_BYTES = 8
 _DYNAMIC_NAME = re.compile(rf"{DYNAMIC_PREFIX}([0-9A-Za-z]+-)?[0-9a-f]{{{2 * _DYNAMIC_TOKEN_BYTES}}}")
+_DYNAMIC_SETTINGS = LogSettings(durability="memory", max_bytes=DYNAMIC_BYTES_MAX)
 
 
 class Refused(CallerError):
@@ -105,13 +106,18 @@ class Nodes:
         name = DYNAMIC_PREFIX + (label and f"{label}-") + secrets.token_hex(_DYNAMIC_TOKEN_BYTES)
         if not self._access.may_configure(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not make dynamic nodes")
-        settings = LogSettings(durability="memory", max_bytes=DYNAMIC_BYTES_MAX)
-        return self._make(vhost, name, 1, settings)
+        return self._make(vhost, name, 1, _DYNAMIC_SETTINGS)
 
     def delete(self, vhost: str, name: str) -> None:
         """Delete a dynamic node, if it is still there."""
         if (vhost, name) in self._store.logs:
             self._store.delete_log(name, vhost)
+
+    def delete_left_over(self) -> None:
+        """Delete the dynamic nodes of links that ended with an earlier server, which could not do it."""
+        for (vhost, name), log in list(self._store.logs.items()):
+            if _DYNAMIC_NAME.fullmatch(name) and log.definition.settings == _DYNAMIC_SETTINGS:
+                self.delete(vhost, name)
 
     def _find(self, vhost: str, name: str) -> LogNode | None:
         log = self._store.logs.get((vhost, name))

@@ -11,9 +11,10 @@ import jakarta.jms.TextMessage;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Queue;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicReference;
 
 /** A producer, and how it sends. */
@@ -42,7 +43,7 @@ final class Sending {
       describe(message, fields);
     }
     if (fields.has("at_once")) {
-      return sendAtOnce(messages, destination(fields));
+      return sendAtOnce(messages, destination(fields), fields.has("tells"));
     }
     if (fields.has("not_persistent")) {
       handle.setDeliveryMode(DeliveryMode.NON_PERSISTENT);
@@ -73,38 +74,47 @@ final class Sending {
     return fields.has("topic") ? session.createTopic(Peer.text(fields, "topic")) : null;
   }
 
-  private Object sendAtOnce(List<Message> messages, Destination to) throws Exception {
+  /** Send without waiting for each; gives how many were accepted, or with `tells` the numbers of those. */
+  private Object sendAtOnce(List<Message> messages, Destination to, boolean tells) throws Exception {
     CountDownLatch left = new CountDownLatch(messages.size());
-    AtomicInteger completed = new AtomicInteger();
+    Queue<Integer> accepted = new ConcurrentLinkedQueue<>();
     AtomicReference<Exception> failed = new AtomicReference<>();
-    CompletionListener listener =
-        new CompletionListener() {
-          @Override
-          public void onCompletion(Message message) {
-            completed.incrementAndGet();
-            left.countDown();
-          }
-
-          @Override
-          public void onException(Message message, Exception error) {
-            failed.set(error);
-            left.countDown();
-          }
-        };
-    for (Message message : messages) {
+    for (int number = 0; number < messages.size(); number++) {
+      CompletionListener listener = new Completing(number, left, accepted, failed);
       if (to == null) {
-        handle.send(message, listener);
+        handle.send(messages.get(number), listener);
       } else {
-        handle.send(to, message, listener);
+        handle.send(to, messages.get(number), listener);
       }
     }
     if (!left.await(Peer.STEP_MS, TimeUnit.MILLISECONDS)) {
       throw new JMSException("of " + left.getCount() + " messages nothing was heard");
     }
+    if (tells) {
+      return accepted;
+    }
     if (failed.get() != null) {
       throw failed.get();
     }
-    return completed.get();
+    return accepted.size();
+  }
+
+  /** Waits for what becomes of one message. */
+  private record Completing(
+      int number, CountDownLatch left, Queue<Integer> accepted, AtomicReference<Exception> failed)
+      implements CompletionListener {
+
+    @Override
+    public void onCompletion(Message message) {
+      accepted.add(number);
+      left.countDown();
+    }
+
+    @Override
+    public void onException(Message message, Exception error) {
+      failed.set(error);
+      left.countDown();
+    }
   }
 
   Object sendRich() throws JMSException {
