@@ -14,9 +14,10 @@ from headwater.encoding.compression import Compression, pack_sub_batch, unpack_e
 from headwater.errors import ForeignFile, MalformedChunk, MalformedIndex, NewerFormat, StorageError
 from headwater.log.commit import PartitionId
 from headwater.log.files import Files
+from headwater.log.folder import read_store_definition
 from headwater.log.index import IndexFooter, entry_at, find_offset, find_time, is_ordered
 from headwater.log.journal import encode_journal_header, read_records
-from headwater.log.log import read_definition
+from headwater.log.log import PARTITIONS_MAX, read_definition
 from headwater.log.scan import SegmentScan
 from headwater.log.segment import SegmentHeader, decode_segment_header, encode_segment_header
 from headwater.log.staging import StagedBlock, encode_block, encode_staging_header, read_blocks
@@ -142,7 +143,15 @@ _LOG = (
 def fuzz_log_json(data: bytes) -> None:
     with contextlib.suppress(NewerFormat):
         definition = read_definition(_Bytes(data), Path(os.curdir))
-        check(1 <= len(definition.partitions) <= 1000, "a log without partitions")
+        check(len(definition.partitions) <= PARTITIONS_MAX, "more partitions than a log may have")
+        check(definition.kind == "super_stream" or len(definition.partitions) == 1, "a stream in parts")
+
+
+@target("store_json", ForeignFile, seeds=[b'{"format":1,"epoch":12,"next_log_id":8}'])
+def fuzz_store_json(data: bytes) -> None:
+    with contextlib.suppress(NewerFormat):
+        definition = read_store_definition(_Bytes(data), Path("store.json"))
+        check(definition.epoch >= 0 and definition.next_log_id > 0, "an epoch or an id below the first")
 
 
 @target(

@@ -239,3 +239,10 @@ def test_folder_check_sees_home_and_work_folders() -> None:
         OWN_FOLDER.search(f"see {folder}/someone/notes") for folder in ("/home", "/work", "/root", "/Users")
     )
     assert not OWN_FOLDER.search("src/work/units and https://example.org/home/page")
+
+
+def test_the_architecture_tells_of_every_module_of_the_log() -> None:
+    table = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").partition("| module of `log/` |")[2]
+    named = set(re.findall(r"`(\w+)`", table.partition("\n\n")[0]))
+    there = {path.stem for path in (ROOT / "src/headwater/log").glob("*.py")} - {"__init__"}
+    assert named == there

@@ -194,10 +194,8 @@ class Store:
             settings or LogSettings(),
             dict(arguments or {}),
         )
-        taken = {partition.name for log in self._logs_of(vhost) for partition in log.partitions}
-        taken |= {log.name for log in self._logs_of(vhost)}
         for wanted in (name, *(partition.name for partition in definition.partitions)):
-            if wanted in taken:
+            if (vhost, wanted) in self.logs or (vhost, wanted) in self._streams:
                 raise LogExists(wanted)
         try:
             self._folder.take_log_id()
