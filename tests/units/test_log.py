@@ -105,3 +105,20 @@ def test_what_no_headwater_wrote_is_told_by_its_path(tmp_path: Path, data: bytes
     with pytest.raises(ForeignFile, match="was not written by headwater") as caught:
         read_definition(Files(), tmp_path)
     assert caught.value.path == str(tmp_path / "log.json")
+
+
+@pytest.mark.parametrize("numbers", [(-1, None), (0, 0), (2, 1), (None, 0)])
+def test_no_two_partitions_lie_in_one_folder(numbers: tuple[int | None, int | None]) -> None:
+    first, second = (
+        PartitionDefinition(name, number=number) for name, number in zip("ab", numbers, strict=True)
+    )
+    with pytest.raises(InvalidSettings, match="numbers do not rise"):
+        definition(kind="super_stream", partitions=(first, PartitionDefinition("bound", stream_id=4), second))
+
+
+def test_a_partition_that_was_taken_away_leaves_the_others_where_they_lie() -> None:
+    parts = tuple(PartitionDefinition(name) for name in "abc")
+    left = definition(kind="super_stream", partitions=parts).without("b").without("a")
+    assert [
+        (own.name, number) for own, number in zip(left.own_partitions, left.own_numbers, strict=True)
+    ] == [("c", 2)]

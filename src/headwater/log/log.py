@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -70,6 +71,9 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
             raise InvalidSettings("partitions", "a stream has one of its own; make it a super stream")
         if len({partition.name for partition in self.partitions}) != len(self.partitions):
             raise InvalidSettings("partitions", "two have the same name")
+        numbers = [-1, *self.own_numbers]
+        if any(number <= before for before, number in itertools.pairwise(numbers)):
+            raise InvalidSettings("partitions", f"their numbers do not rise: {numbers[1:]}")
 
     @property
     def own_partitions(self) -> list[PartitionDefinition]:
