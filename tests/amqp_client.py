@@ -27,6 +27,7 @@ from headwater.amqp.sender_link import SenderLink
 from headwater.amqp.session import Session
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import AmqpValue, Message, Properties, decode_message, encode_message
+from headwater.encoding.amqp_types import Symbol
 
 __all__ = ["AmqpClient", "Carrier", "connect", "plain"]
 
@@ -120,11 +121,16 @@ class AmqpClient:
         return link
 
     def receiver(
-        self, address: str, target: str | None = None, name: str = "down", credit: int = 100, **fields: Any
+        self,
+        address: str,
+        target: str | None = None,
+        name: str = "down",
+        credit: int = 100,
+        filters: dict[Symbol, Any] | None = None,
     ) -> ReceiverLink:
         """A link on which we receive, attached and with credit."""
         link = ReceiverLink(self.session, name)
-        link.attach(Source(address), Target(target), **fields)
+        link.attach(Source(address, filter=filters), Target(target))
         self.wait_for(LinkAttached)
         if credit:
             link.grant(credit)

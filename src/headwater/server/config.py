@@ -156,6 +156,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Seconds that an AMQP client may take for each step until it has opened.",
         ),
     ] = 10.0
+    amqp_websocket_origin: Annotated[
+        Annotated[str, Meta(min_length=1)] | None,
+        Meta(
+            description="Origin of web pages that may connect by AMQP over WebSocket besides the server's own,"
+            " as https://example.org; * lets those of everybody."
+        ),
+    ] = None
     auto_create: Annotated[
         bool,
         Meta(

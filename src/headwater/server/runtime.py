@@ -34,6 +34,7 @@ from headwater.server.http.listener import HttpListener
 from headwater.server.http.management.application import PREFIX, make_management
 from headwater.server.http.management.call import Management
 from headwater.server.http.management.node import Node
+from headwater.server.http.websocket import AmqpOverWebSocket
 from headwater.server.logging import configure
 from headwater.server.management.clients import Clients
 from headwater.server.security.access import Access
@@ -248,8 +249,10 @@ class Server:
             self._listening,
         )
         management = make_management(Management(door, self._clients, catalogue, node), self._authentication)
-        application = make_application(self.health, {PREFIX: management})
-        self._http = HttpListener(application, settings.http_stop_timeout_s)
+        assert self._amqp is not None, "the doors are opened in their order"
+        amqp = AmqpOverWebSocket(self._amqp, settings.amqp_websocket_origin)
+        application = make_application(self.health, {PREFIX: management}, amqp)
+        self._http = HttpListener(application, settings.http_stop_timeout_s, amqp.end)
         for address in await self._http.open(settings.host, settings.http_port):
             self._note_listener("http", address)
             logger.info("listening http %s", address)

@@ -28,6 +28,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Transfer frames that a session may have on their way to us."""
     credit_count: int = 10_000
     """Deliveries that a sender may have on their way to us."""
+    websocket_message_bytes_max: int = 4 << 20
+    """A larger message of a WebSocket closes it."""
     requests_max: int = 64
     """Requests to `$management` that a connection may have waiting; one more is rejected."""
     request_bytes_max: int = 64 * 1024

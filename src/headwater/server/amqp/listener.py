@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from collections.abc import Collection
 
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.server.amqp.connection import AmqpProtocol
@@ -42,19 +43,24 @@ class AmqpListener:
             self._server.close()
 
 
-async def close_connections(door: Door) -> None:
-    """Take nothing more, settle what was taken, tell all clients that the server stops, and give them a moment."""
-    for connection in list(door.connections):
+async def close_connections(door: Door, those: Collection[AmqpProtocol] | None = None) -> None:
+    """Take nothing more, settle what was taken, tell clients that the server stops, and give them a moment.
+
+    All clients, or those that came another way than by a listener.
+    """
+    connections = list(door.connections if those is None else those)
+    for connection in connections:
         connection.stop_taking()
     door.store.flush()
     stopping = ErrorValue(Condition.CONNECTION_FORCED, "the server is stopping")
-    for connection in list(door.connections):
+    for connection in connections:
         connection.close(stopping)
-    waits = [asyncio.create_task(connection.closed.wait()) for connection in door.connections]
+    waits = [asyncio.create_task(connection.closed.wait()) for connection in connections]
     if not waits:
         return
     _, left = await asyncio.wait(waits, timeout=door.limits.stop_timeout_s)
-    for connection in list(door.connections):
-        connection.abort()
+    for connection in connections:
+        if not connection.closed.is_set():
+            connection.abort()
     if left:
         await asyncio.wait(left)

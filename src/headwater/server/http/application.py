@@ -8,12 +8,15 @@ from aiohttp import web
 
 from headwater.server.health import Health
 from headwater.server.http.answers import json_answer
+from headwater.server.http.websocket import PATH, AmqpOverWebSocket
 
 __all__ = ["make_application"]
 
 
 def make_application(
-    health: Callable[[], Health], below: Mapping[str, web.Application] | None = None
+    health: Callable[[], Health],
+    below: Mapping[str, web.Application] | None = None,
+    amqp: AmqpOverWebSocket | None = None,
 ) -> web.Application:
     """Build the application; `health` is asked anew for each request, `below` are others under their prefixes."""
 
@@ -26,6 +29,8 @@ def make_application(
     application.router.add_get("/health", get_health)
     for prefix, other in (below or {}).items():
         application.add_subapp(prefix, other)
+    if amqp is not None:
+        application.router.add_get(PATH, amqp.serve)
     application.on_response_prepare.append(_name_the_server)
     return application
 
