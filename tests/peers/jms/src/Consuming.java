@@ -4,12 +4,15 @@ import jakarta.jms.JMSException;
 import jakarta.jms.Message;
 import jakarta.jms.MessageConsumer;
 import jakarta.jms.TextMessage;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
 /** A consumer, and what was taken from it or has come by itself. */
 final class Consuming {
+
+  private static final int LARGE_BYTES = 1000;
 
   private final MessageConsumer handle;
   private final Told heard = new Told();
@@ -71,7 +74,7 @@ final class Consuming {
     handle.close();
   }
 
-  /** The text of a message; of bytes their size, if they are those that are sent here. */
+  /** The text of a message; of many bytes their size, if they are those that are sent here. */
   static String textOf(Message message) throws JMSException {
     if (message instanceof TextMessage) {
       return ((TextMessage) message).getText();
@@ -79,6 +82,9 @@ final class Consuming {
     BytesMessage bytes = (BytesMessage) message;
     byte[] data = new byte[(int) bytes.getBodyLength()];
     bytes.readBytes(data);
+    if (data.length < LARGE_BYTES) {
+      return new String(data, StandardCharsets.UTF_8);
+    }
     return Arrays.equals(data, Sending.patterned(data.length)) ? data.length + " bytes" : "other bytes than were sent";
   }
 }
