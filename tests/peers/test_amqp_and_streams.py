@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.peers.programs import Program, connect, go_command, java_command, publish, texts
+from tests.peers.programs import Program, go_command, java_command, publish, texts
 from tests.peers.servers import HOST, Server
 
 pytestmark = pytest.mark.peers
