@@ -1,4 +1,4 @@
-"""One log, several doors: what stream clients in Java and Go publish is read by AMQP clients, and the other way round."""
+"""One log, several doors: what clients of streams in Java and Go publish AMQP clients read, and the other way round."""
 
 from __future__ import annotations
 
