@@ -31,6 +31,7 @@ __all__ = [
     "OffsetBeyondEnd",
     "PartitionDeleted",
     "PartitionReadOnly",
+    "PartitionUsed",
     "PeerError",
     "ReadFailed",
     "ReferenceTooLong",

@@ -16,6 +16,8 @@ from tests.checker.violation import Kind
 SEED_IN_CI = 3
 """Its first kill is followed by two during recovery."""
 BROKEN_SECONDS = 6.0
+BROKEN_RUNS_MAX = 3
+"""Each twice as long as the one before: on a busy machine less happens in a second."""
 
 
 def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_path: Path) -> None:
@@ -43,5 +45,8 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
 )
 def test_a_broken_server_is_seen(tmp_path: Path, broken: str, seen: set[Kind]) -> None:
     command = (sys.executable, "-m", "tests.checker.broken_server", broken)
-    report = run_seed(tmp_path, SEED_IN_CI, BROKEN_SECONDS, command)
-    assert seen <= {violation.kind for violation in report.violations}, str(report)
+    for run in range(BROKEN_RUNS_MAX):
+        report = run_seed(tmp_path / str(run), SEED_IN_CI, BROKEN_SECONDS * 2**run, command)
+        if seen <= {violation.kind for violation in report.violations}:
+            return
+    pytest.fail(f"not seen: {report}")

@@ -38,15 +38,20 @@ STEP_TIMEOUT_S = 20.0
 ResultT = TypeVar("ResultT")
 
 
+THREAD = "door"
+
+
 class _Faults(logging.Handler):
-    """Every traceback, and every line of the loop's own: what no peer may bring about."""
+    """Every traceback of ours, and every line of the door's loop: what no peer may bring about."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.exc_info or record.name.startswith("asyncio"):
+        is_ours = record.exc_info and record.name.startswith("headwater")
+        is_of_loop = record.name.startswith("asyncio") and record.threadName == THREAD
+        if is_ours or is_of_loop:
             self.lines.append(self.format(record))
 
 
@@ -73,7 +78,7 @@ class ListeningDoor:
         self._files = files
         self._tls = tls
         self._loop = uvloop.new_event_loop()
-        self._thread = threading.Thread(target=self._run, name="door", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=THREAD, daemon=True)
         self._log = _Faults()
         self._faults: list[str] = []
         """What the loop's exception handler was told."""

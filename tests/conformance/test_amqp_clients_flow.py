@@ -312,8 +312,8 @@ def test_a_message_may_have_the_size_that_is_announced_and_no_more(
     assert peer.outcomes([0]) == {0: Accepted()}
     for sent in (
         part_of(1, largest[:half], more=True, first=True) + part_of(1, largest[half:] + b"x", more=True),
-        part_of(1, largest[:half], more=True, first=True) + part_of(1, largest[half:] + b"x", more=False),
-        transfer(1, largest + b"x"),
+        part_of(2, largest[:half], more=True, first=True) + part_of(2, largest[half:] + b"x", more=False),
+        transfer(3, largest + b"x"),
     ):
         peer.send(sent)
         peer.assert_detaches(Condition.LINK_MESSAGE_SIZE_EXCEEDED)
