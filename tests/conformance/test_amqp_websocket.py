@@ -17,6 +17,7 @@ from headwater.encoding.amqp_message import AmqpValue, Data, Message, encode_mes
 from headwater.encoding.amqp_types import Described, Symbol
 from headwater.server.amqp.limits import Limits
 from headwater.server.http.websocket import PATH
+from headwater.server.http.websocket_transport import MESSAGE_BYTES_MAX
 from headwater.server.security.identity import Peer
 from tests.amqp_client import AmqpClient, plain
 from tests.conformance.listening import HOST
@@ -84,6 +85,24 @@ def test_a_message_may_hold_many_frames_and_a_frame_many_messages(
         client.flush()
         eventually(lambda: door.call(lambda: door.partition(stream).committed_offset) == 500)
         publish_and_read(client, f"{stream}-large", [bytes(700_000), bytes(300_000)])
+
+
+def test_no_message_is_larger_than_clients_take_by_themselves(door: ListeningWebSocket, stream: str) -> None:
+    carrier = door.open_websocket()
+    sizes = []
+
+    class Measuring:
+        sendall, close = carrier.sendall, carrier.close
+
+        def recv(self, bytes_max: int) -> bytes:
+            data = carrier.recv(bytes_max)
+            sizes.append(len(data))
+            return data
+
+    with AmqpClient(Measuring()) as client:
+        client.authenticate("PLAIN", plain())
+        publish_and_read(client.open(), stream, [bytes(700_000)])
+    assert max(sizes) == MESSAGE_BYTES_MAX
 
 
 def test_a_door_that_stops_reading_after_every_frame_takes_everything(tmp_path: Path, stream: str) -> None:

@@ -127,6 +127,25 @@ def test_a_server_that_nobody_vouches_for_is_not_trusted(peer: Program, tls_serv
         peer("connect", uri=f"amqps://{HOST}:{tls_server.amqp_tls_port}")
 
 
+# Over a WebSocket
+
+
+def test_everything_goes_over_a_websocket(peer: Program, server: Server, stream: str) -> None:
+    who = {"user": USER, "password": PASSWORD}
+    peer("connect", uri=f"amqpws://{HOST}:{server.http_port}/amqp", **who)
+    topic(peer, stream)
+    round_trip(peer, texts(0, 1000))
+    assert peer("send", to="p", size=1_000_000) == 1
+    assert peer("receive", of="c", count=1) == ["1000000 bytes"]
+    with pytest.raises(Refused, match="there is no log 'missing'"):
+        peer("consumer", **{"as": "m", "topic": "missing"})
+
+
+def test_a_websocket_to_somewhere_else_is_refused(peer: Program, server: Server) -> None:
+    with pytest.raises(Refused, match="404"):
+        peer("connect", uri=f"amqpws://{HOST}:{server.http_port}/nowhere")
+
+
 # Time
 
 

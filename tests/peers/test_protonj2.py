@@ -81,3 +81,14 @@ def test_what_is_not_there_is_refused_with_a_reason(peer: Program, stream: str) 
         peer("begin_transaction")
     peer("sender", **{"as": "s", "address": stream})
     assert peer("send", to="s", bodies=["still there"]) == 1
+
+
+def test_everything_goes_over_a_websocket(program: Program, server: Server, stream: str) -> None:
+    program("connect", host=HOST, port=server.http_port, web_socket_path="/amqp")
+    program("sender", **{"as": "s", "address": stream})
+    assert program("send", to="s", bodies=texts(0, 500)) == 500
+    program("receiver", **{"as": "r", "address": stream, "offset": "first"})
+    assert program("receive", of="r", count=500) == texts(0, 500)
+    assert program("send_stream", address=f"{stream}-large", size=1_000_000) == "accepted"
+    assert program("receive_stream", address=f"{stream}-large", count=1) == ["1000000 bytes"]
+    program("disconnect")

@@ -15,6 +15,9 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 __all__ = ["WebSocketTransport"]
 
+MESSAGE_BYTES_MAX = 65_535
+"""What is sent in one message: clients on Netty take no more unless they are told to."""
+
 logger = logging.getLogger("headwater.http.websocket")
 
 
@@ -142,10 +145,12 @@ class WebSocketTransport(asyncio.Transport):
                     await self._has_work.wait()
                     self._has_work.clear()
                     continue
-                data = self._unsent.popleft()
-                await self._socket.send_bytes(cast("bytes", data))  # any buffer will do
-                self._unsent_bytes -= len(data)
-                self._go_on_writing()
+                data = memoryview(self._unsent.popleft())
+                for start in range(0, len(data), MESSAGE_BYTES_MAX):
+                    piece = data[start : start + MESSAGE_BYTES_MAX]
+                    await self._socket.send_bytes(cast("bytes", piece))  # any buffer will do
+                    self._unsent_bytes -= len(piece)
+                    self._go_on_writing()
             await self._socket.close()
         except ConnectionError as error:
             logger.debug("%s: %s", self._peer, error)
