@@ -68,6 +68,9 @@ class Responses(LinkHandler):
 
     @property
     def has_room(self) -> bool:
+        if not self._waiting and self.link.may_send and self._owner.can_deliver():
+            # It need not wait, however much waits elsewhere.
+            return True
         return len(self._waiting) < self._waiting_max and self._waiting_bytes.has_room
 
     @property
