@@ -78,6 +78,22 @@ def test_a_refused_link_says_why_and_leaves_the_connection_as_it_was(
     run(work)
 
 
+def test_an_answer_without_a_terminus_is_a_refusal_although_no_detach_follows() -> None:
+    def answer(_: AmqpNode, event: Event | SaslEvent) -> bool:
+        if isinstance(event, LinkAttached):
+            event.link.accept(None, None)
+        return isinstance(event, LinkAttached)
+
+    async def work() -> None:
+        async with talk(answer, request_timeout_s=0.05) as (connection, node):
+            with pytest.raises(LinkRefused, match="it gave no reason"):
+                await AmqpSender.open(connection, "log")
+            connection.request_timeout_s = WAIT_S
+            await wait_for(lambda: node.came(SessionEnded))
+
+    run(work)
+
+
 def test_a_session_that_ends_over_an_attach_is_a_refusal() -> None:
     def refuse(_: AmqpNode, event: Event | SaslEvent) -> bool:
         if isinstance(event, LinkAttached):

@@ -17,6 +17,7 @@ from headwater.amqp.ranges import IdRange
 from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.amqp_errors import LinkEnded, LinkRefused, SessionEnded
 from headwater.client.amqp_session import AmqpSession
+from headwater.client.errors import RequestTimedOut
 from headwater.encoding.amqp_types import Symbol
 from headwater.errors import HeadwaterError
 
@@ -43,6 +44,8 @@ class AmqpLink:
         """What errors call it."""
         self._machine = kind(self.session.machine, name or new_name())
         self._opening: asyncio.Future[None] | None = None
+        self._was_answered = False
+        """Whether the server has attached too, be it without a terminus."""
         self._leaving: asyncio.Future[None] | None = None
 
     @property
@@ -98,9 +101,11 @@ class AmqpLink:
             )
             self.connection.wrote()
             await self.connection.answer(self._opening, f"attach of {self.what}")
-        except BaseException:
+        except BaseException as error:
             self._machine.detach()
             self._gone(LinkEnded(self.what, "it was given up"))
+            if self._was_answered and isinstance(error, RequestTimedOut):
+                raise LinkRefused(self.what, None) from None
             raise
 
     async def _leave(self, *, is_closed: bool) -> None:
@@ -145,6 +150,7 @@ class AmqpLink:
     # What connection and session tell
 
     def attached(self) -> None:
+        self._was_answered = True
         # Without a terminus the link is refused, and a detach follows that says why (section 2.6.3).
         if self._opening is not None and not self._opening.done() and self._remote_terminus() is not None:
             self._opening.set_result(None)
