@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 from fuzz import (  # noqa: F401 - they register their targets
+    amqp_connection_targets,
     amqp_kernel_targets,
     amqp_targets,
     log_targets,

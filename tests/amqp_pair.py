@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from headwater.amqp.connection import Connection, Limits
@@ -31,6 +31,8 @@ class Pair:
     def __init__(self, client: Limits | None = None, server: Limits | None = None) -> None:
         self.client = Connection("client", client)
         self.server = Connection("server", server)
+        self.on_event: Callable[[Event], None] = lambda _event: None
+        """Hears of each event while what it tells of is still in its buffer."""
 
     def open(self) -> Pair:
         """Open both ends."""
@@ -101,6 +103,7 @@ class Pair:
                     to.open()
                 if isinstance(event, Closed) and not event.is_answered:
                     to.close()
+                self.on_event(event)
                 events.append(event)
             del kept[:position]
         assert not kept, "all that is sent is whole"

@@ -75,6 +75,13 @@ def test_credit_counts_from_the_delivery_count_that_the_receiver_knows(start: in
     assert link.credit == 2**32 - 1
 
 
+def test_credit_from_a_delivery_count_ahead_of_ours_can_be_told() -> None:
+    peer = Peer().opened().begun()
+    link = peer.receiver(credit=0)
+    peer.flow(handle=0, delivery_count=2**31 - 1, link_credit=2**32 - 1, echo=True)
+    assert (peer.heard_one(Flow).link_credit, link.credit) == (2**32 - 1, 2**32 - 1)
+
+
 @pytest.mark.clause("AMQP 2.6.7")
 def test_a_receiver_that_has_not_seen_our_attach_counts_from_what_it_says() -> None:
     pair = Pair().open()

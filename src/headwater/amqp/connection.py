@@ -86,7 +86,6 @@ _STATES: dict[tuple[State, _Step], State] = {
     (State.OPENED, _Step.RECEIVE_CLOSE): State.CLOSE_RECEIVED,
     (State.OPENED, _Step.SEND_CLOSE): State.CLOSE_SENT,
     (State.CLOSE_RECEIVED, _Step.SEND_CLOSE): State.END,
-    (State.CLOSE_SENT, _Step.RECEIVE_OPEN): State.CLOSE_SENT,
     (State.CLOSE_SENT, _Step.RECEIVE_CLOSE): State.END,
 }
 
@@ -162,6 +161,8 @@ class Connection:
         self._by_remote_channel: dict[int, Session] = {}
         self._out = bytearray()
         self._unflushed: dict[Session, None] = {}
+        self._is_lost = False
+        """Whether where frames begin is no longer known, so that the peer's close will not be found."""
         self._told: deque[Event] = deque()
         """Events that came of what our owner did; of each session one at most."""
 
@@ -175,19 +176,25 @@ class Connection:
         if self._told:
             return self._told.popleft(), position
         while self.state is not State.END:
+            frame = None
             try:
                 if not self._has_header:
                     if not self._receive_header(buffer, position, end):
                         return None, position
                     event = None
                     position += PROTOCOL_HEADER_BYTES
+                elif self._is_lost:
+                    if position < end:
+                        self.state = State.END
+                    return None, end
                 else:
                     frame = read_frame(buffer, position, end, self.frame_size_bytes_max)
                     if frame is None:
                         return None, position
                     event, position = self._receive_frame(frame, buffer, position, end)
             except PeerError as error:
-                return self._broken(error), end
+                self._is_lost = frame is None
+                return self._broken(error), end if frame is None else frame.end
             if event is not None:
                 return event, position
         return None, end
@@ -381,13 +388,21 @@ class Connection:
             event, after = session.receive_run(buffer, position, end)
             if after != position:
                 return event, after
+        if self.state is State.CLOSE_SENT:
+            return self._receive_while_closing(frame, buffer), behind
         try:
             performative, payload = self._decode(frame, buffer)
         except InvalidField as error:
             return self._invalid(session, error), behind
-        if self.state is State.CLOSE_SENT and not isinstance(performative, Open | Close):
-            return None, behind
         return self._receive(frame, session, performative, buffer, payload), behind
+
+    def _receive_while_closing(self, frame: Frame, buffer: ReadableBuffer) -> Event | None:
+        """Section 2.4.6: what comes behind our close is passed over, whatever it is, up to the peer's."""
+        try:
+            performative, _ = self._decode(frame, buffer)
+        except PeerError:
+            return None
+        return self._receive_close(performative) if isinstance(performative, Close) else None
 
     def _decode(self, frame: Frame, buffer: ReadableBuffer) -> tuple[Performative, int]:
         bytes_max = self.limits.performative_bytes_max
@@ -454,7 +469,7 @@ class Connection:
                 f"max-frame-size is {performative.max_frame_size}, below {FRAME_SIZE_BYTES_MIN_MAX}",
             )
         self.remote = performative
-        return None if self.state is State.CLOSE_SENT else Opened(performative)
+        return Opened(performative)
 
     def _receive_close(self, performative: Close) -> Event | None:
         self._step(_Step.RECEIVE_CLOSE)
@@ -490,7 +505,6 @@ class Connection:
                 self.send_header()
             self.state = State.END
         if self.state is State.CLOSE_SENT:
-            # Where frames begin is no longer known, so the peer's close will not be found.
             self.state = State.END
         value = ErrorValue(Symbol(getattr(error, "condition", Condition.DECODE_ERROR)), str(error))
         self.close(value)

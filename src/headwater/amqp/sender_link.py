@@ -23,6 +23,8 @@ __all__ = ["SenderLink"]
 
 TRANSFER_BYTES_MAX = 80
 """What a frame of ours takes besides its payload: header, and a transfer with a tag of 32 bytes."""
+CREDIT_COUNT_MAX = 0xFFFFFFFF
+"""A receiver that claims to have seen what was not sent would have more, which no flow could tell."""
 
 
 class SenderLink(Link):
@@ -67,7 +69,7 @@ class SenderLink(Link):
         if flow.delivery_count is not None:
             seen = unwrapped(flow.delivery_count, self.delivery_count)
         if flow.link_credit is not None:
-            self.credit = max(seen + flow.link_credit - self.delivery_count, 0)
+            self.credit = min(max(seen + flow.link_credit - self.delivery_count, 0), CREDIT_COUNT_MAX)
         self.is_draining = flow.drain
 
     def described(self, flow: Flow) -> Flow:
