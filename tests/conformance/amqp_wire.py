@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
@@ -59,6 +60,7 @@ CREDIT = 1_000
 WINDOW = 1 << 20
 
 _SIZE = struct.Struct(">I")
+_NUMBERS = itertools.count(1)
 _FIELD_COUNTS: dict[type[Performative], int] = {
     Open: 10,
     Begin: 8,
@@ -250,13 +252,13 @@ class AmqpWire(PeerSocket):
         self.send(End(), channel=channel)
         return end.error
 
-    def assert_detaches(self, condition: str, handle: int = 0) -> ErrorValue:
-        """The link is closed for this reason, and its session goes on."""
+    def assert_detaches(self, condition: str, handle: int = 0, *, theirs: int | None = None) -> ErrorValue:
+        """The link is closed for this reason, and its session goes on; `theirs` is the server's handle, if another."""
         detach = self.take(Detach)
         assert detach.error is not None
         assert detach.error.condition == condition
         assert detach.closed
-        assert detach.handle == handle
+        assert detach.handle == (handle if theirs is None else theirs)
         self.send(Detach(handle, closed=True))
         self.assert_nothing_came()
         return detach.error
@@ -272,7 +274,7 @@ class AmqpWire(PeerSocket):
 
     def open(self, **fields: Any) -> Open:
         """Open a connection; gives what the server says of itself."""
-        self.send(AMQP, Open(**{"container_id": "peer", **fields}))
+        self.send(AMQP, Open(**{"container_id": f"peer-{next(_NUMBERS)}", **fields}))
         assert self.exactly(len(AMQP)) == AMQP
         self.frame_size_bytes_max = fields.get("max_frame_size", self.frame_size_bytes_max)
         return self.take(Open)
@@ -333,7 +335,7 @@ class AmqpWire(PeerSocket):
         """Attach a link that is refused as clients expect it: without a terminus, then closed."""
         answer = self.attach(role, source, target, **fields)
         assert (answer.target if role is Role.SENDER else answer.source) is None
-        return self.assert_detaches(condition, fields.get("handle", 0))
+        return self.assert_detaches(condition, fields.get("handle", 0), theirs=answer.handle)
 
     # Sending messages
 

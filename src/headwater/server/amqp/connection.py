@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from array import array
 from collections.abc import Callable
@@ -71,6 +72,8 @@ class AmqpProtocol(asyncio.BufferedProtocol):
         self._held: _Work | None = None
         self._is_writable = True
         self._is_reading = True
+        self._unread_bytes = 0
+        """Of answers, when it was last looked whether the client reads them; it has not been yet: the most."""
         self._awaits_room = False
         self._write_due = False
         self._is_stopping = False
@@ -407,9 +410,14 @@ class AmqpProtocol(asyncio.BufferedProtocol):
             self.flush()
 
     def _give_up(self) -> None:
-        if self._is_winding_up or not self._is_reading:
-            # It may have sent what we did not read, for reasons of ours.
+        if self._is_winding_up:
             return
+        if not self._is_reading:
+            # It may have sent what we did not read: for reasons of ours, or while it reads what it asked for.
+            unread, before = self._transport.get_write_buffer_size(), self._unread_bytes
+            self._unread_bytes = unread
+            if self._may_answer() or unread < before:
+                return
         logger.info("%s: nothing heard for %g s, closed", self.name, self._door.limits.idle_timeout_s)
         self.close(
             ErrorValue(Condition.RESOURCE_LIMIT_EXCEEDED, "nothing was heard within the idle time-out")
@@ -420,12 +428,16 @@ class AmqpProtocol(asyncio.BufferedProtocol):
     def _stop_reading(self) -> None:
         if self._is_reading and not self._is_closing:
             self._is_reading = False
+            self._unread_bytes = sys.maxsize
             self._transport.pause_reading()
 
     def _read_on(self) -> None:
         if not self._is_reading and not self._is_closing:
             self._is_reading = True
             self._transport.resume_reading()
+            if self._idle is not None:
+                # What it sent meanwhile is still to be heard.
+                self._idle.heard = True
 
 
 def _own(event: Deliveries, read: ReadableBuffer, kept: ReadableBuffer) -> Deliveries:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 from urllib.parse import unquote
@@ -26,6 +27,8 @@ QUEUES_PREFIX = "/queues/"
 DYNAMIC_PREFIX = "dynamic-"
 DYNAMIC_BYTES_MAX = 64 << 20
 """What a node that lives as long as its link keeps; older messages go."""
+
+logger = logging.getLogger("headwater.amqp")
 
 _DYNAMIC_TOKEN_BYTES = 8
 _DYNAMIC_NAME = re.compile(rf"{DYNAMIC_PREFIX}([0-9A-Za-z]+-)?[0-9a-f]{{{2 * _DYNAMIC_TOKEN_BYTES}}}")
@@ -71,12 +74,14 @@ class Nodes:
         self._access = access
         self._auto_create = auto_create
 
-    def to_read(self, identity: Identity, vhost: str, address: str) -> LogNode:
-        """The node to receive from; raises `Refused`."""
+    def to_read(self, identity: Identity, vhost: str, address: str, *, creates: bool = False) -> LogNode:
+        """The node to receive from, made if that is allowed and wanted; raises `Refused`."""
         name = _name_of(address)
         if not self._access.may_read(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r:.100}")
         found = self._find(vhost, name)
+        if found is None and creates:
+            return self._created(identity, vhost, name)
         if found is None:
             raise Refused(Condition.NOT_FOUND, f"there is no log {name!r:.100}; create it, or check the name")
         return found
@@ -109,9 +114,12 @@ class Nodes:
         return self._make(vhost, name, 1, _DYNAMIC_SETTINGS)
 
     def delete(self, vhost: str, name: str) -> None:
-        """Delete a dynamic node, if it is still there."""
+        """Delete a dynamic node, if it is still there; what cannot be deleted now goes at the next start."""
         if (vhost, name) in self._store.logs:
-            self._store.delete_log(name, vhost)
+            try:
+                self._store.delete_log(name, vhost)
+            except StorageError as error:
+                logger.error("%s: %s", name, error)
 
     def delete_left_over(self) -> None:
         """Delete the dynamic nodes of links that ended with an earlier server, which could not do it."""

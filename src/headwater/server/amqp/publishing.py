@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
 from headwater.amqp.definitions import Condition, ErrorValue
@@ -53,7 +54,7 @@ class Publishing(LinkHandler):
             partition = self.partitions[self._chosen]
             if not partition.has_room:
                 return index
-            following = self.intake.append(event, index, event.count, partition)
+            following = self.intake.append(event, index, self._run_end(event, index), partition)
             if following == index:
                 return index
             self._note_run(event.spans, index, following)
@@ -72,6 +73,15 @@ class Publishing(LinkHandler):
         self._credit.stop()
         for each in self.partitions:
             each.on_deleted.discard(self._deleted)
+
+    def _run_end(self, event: Deliveries, index: int) -> int:
+        """The number behind the last message from this one on that goes to the same partition."""
+        if len(self.partitions) == 1:
+            return event.count
+        spans = event.spans
+        full = spans[SPAN_FIELDS * index + 2] + RUN_BYTES_MAX - self._run_bytes
+        numbers = range(index, event.count - 1)
+        return index + bisect_left(numbers, full, key=lambda number: spans[SPAN_FIELDS * number + 3]) + 1
 
     def _note_run(self, spans: array[int], index: int, following: int) -> None:
         if len(self.partitions) > 1:

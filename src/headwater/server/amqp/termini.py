@@ -32,6 +32,7 @@ __all__ = ["handler_for"]
 
 OUTCOMES = tuple(Symbol(f"amqp:{name}:list") for name in ("accepted", "rejected", "released", "modified"))
 TOPIC = Symbol("topic")
+SHARED = Symbol("shared")
 NOT_DURABLE: dict[str, Any] = {
     "durable": TerminusDurability.NONE,
     "expiry_policy": TerminusExpiryPolicy.LINK_DETACH,
@@ -86,7 +87,9 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     if source.address == MANAGEMENT_NODE:
         _accept_source(container, link, msgspec.structs.replace(source, filter=None))
         return container.conversation.responses(link)
-    node = container.door.nodes.to_read(container.identity, container.vhost, source.address)
+    node = container.door.nodes.to_read(
+        container.identity, container.vhost, source.address, creates=_is_to_last(source)
+    )
     start = start_for_jms(source, start_of(source.filter or {}))
     feeds = _feeds(node, start)
     _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None))
@@ -115,6 +118,11 @@ def _accept_source(container: Container, link: SenderLink, source: Source) -> No
 
 def _granted(capabilities: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
     return tuple(each for each in capabilities if each == TOPIC)
+
+
+def _is_to_last(source: Source) -> bool:
+    """Whether somebody will come back to it, so that it matters that it is there from now on."""
+    return source.durable is not TerminusDurability.NONE or SHARED in source.capabilities
 
 
 def _feeds(node: LogNode, start: Start) -> list[Feed]:
