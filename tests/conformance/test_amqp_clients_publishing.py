@@ -399,20 +399,20 @@ def test_senders_wait_for_a_slow_disk_and_nobody_is_dropped_for_it(tmp_path: Pat
 @pytest.mark.clause("AMQP logs 7")
 def test_credit_is_withheld_while_there_is_no_room_and_given_again(tmp_path: Path) -> None:
     files = DelayedFiles()
-    settings = StoreSettings(uncommitted_bytes_max=2 << 20, partition_uncommitted_bytes_max=1 << 18)
-    limits = Limits(credit_count=10)
+    settings = StoreSettings(uncommitted_bytes_max=2 << 20, partition_uncommitted_bytes_max=1 << 17)
+    limits = Limits(credit_count=4)
     door = ListeningAmqp(tmp_path / "data", limits, settings=settings, files=files)
     with door, door.connect() as wire:
-        assert wire.sender(LOG).link_credit == 10
+        assert wire.sender(LOG).link_credit == 4
         files.hold_back()
-        payload = data(bytes(50_000))
-        for number in range(6):
+        payload = data(bytes(100_000))
+        for number in range(2):
             wire.send(transfer(number, payload))
         assert files.entered.wait(10)
         wire.assert_nothing_came()
         files.go_on.set()
-        take_credit_and_outcomes(wire, 6)
-        for number in range(6, 60):
+        take_credit_and_outcomes(wire, 2)
+        for number in range(2, 40):
             wire.send(transfer(number, payload))
             wire.until(Disposition)
 
