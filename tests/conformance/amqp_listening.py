@@ -53,7 +53,6 @@ class ListeningAmqp(ListeningDoor):
     async def _open(self) -> None:
         await super()._open()
         nodes = Nodes(self.store, self._access, self._auto_create)
-        nodes.delete_left_over()
         self.amqp = Door(self.store, self._access, self._sasl, self._loop, self.limits, nodes, CONTAINER_ID)
         self._amqp_listener = AmqpListener(self.amqp, self._tls)
         (address,) = await self._amqp_listener.open(HOST, 0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -106,17 +105,3 @@ def test_a_dynamic_node_is_bounded_and_in_memory_mode(
     assert answer.target.address.startswith("dynamic-myapp1-")
     settings = amqp_door.store.log(answer.target.address).definition.settings
     assert (settings.durability, settings.max_bytes) == ("memory", DYNAMIC_BYTES_MAX)
-
-
-@pytest.mark.clause("AMQP links 7")
-def test_what_a_crash_leaves_of_dynamic_nodes_goes_at_the_next_start(tmp_path: Path) -> None:
-    with ListeningAmqp(tmp_path / "data") as door, door.connect() as wire:
-        for handle in range(3):
-            wire.attach(Role.SENDER, Source(), Target(dynamic=True), handle=handle)
-            wire.take(Flow)
-        wire.sender("stays", handle=3)
-        wire.publish([data(b"x")], handle=3)
-        assert len(door.store.logs) == 4
-        shutil.copytree(tmp_path / "data", tmp_path / "crashed")
-    with ListeningAmqp(tmp_path / "crashed") as door:
-        assert [name for _, name in door.store.logs] == ["stays"]
