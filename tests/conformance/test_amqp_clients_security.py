@@ -70,7 +70,7 @@ def open_as(door: ListeningAmqp, user: str, hostname: str | None = None) -> Amqp
 # Mechanisms
 
 
-@pytest.mark.clause("AMQP connection 1")
+@pytest.mark.clause("AMQP security 1")
 @pytest.mark.parametrize(
     ("peer", "mechanisms"),
     [
@@ -92,6 +92,7 @@ def test_mechanisms_are_offered_by_where_a_client_is_and_how_it_came(
         assert client.mechanisms == mechanisms
 
 
+@pytest.mark.clause("AMQP security 1")
 def test_passwords_cross_a_network_in_the_clear_only_where_a_setting_allows_it(
     secured: ListeningAmqp, come: Come, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -103,6 +104,7 @@ def test_passwords_cross_a_network_in_the_clear_only_where_a_setting_allows_it(
         client.close()
 
 
+@pytest.mark.clause("AMQP security 1")
 @pytest.mark.parametrize("peer", [FAR, FAR_WITH_TLS])
 def test_guest_comes_from_this_machine_alone(secured: ListeningAmqp, come: Come, peer: Peer) -> None:
     come(peer)
@@ -123,6 +125,7 @@ def test_a_client_from_afar_that_skips_sasl_is_told_to_speak_it(secured: Listeni
         assert client.recv(100) == b""
 
 
+@pytest.mark.clause("AMQP security 1")
 def test_a_setting_turns_anonymous_off(secured: ListeningAmqp, monkeypatch: pytest.MonkeyPatch) -> None:
     with raw(secured) as client:
         assert client.authenticate("ANONYMOUS", b"").code is SaslCode.OK
@@ -154,6 +157,7 @@ def scram(client: AmqpClient, user: str, password: str) -> SaslOutcome:
     return outcome
 
 
+@pytest.mark.clause("AMQP security 1")
 def test_scram_proves_both_ends(secured: ListeningAmqp) -> None:
     for user, password, code in (
         ("ada", PASSWORD, SaslCode.OK),
@@ -217,6 +221,7 @@ def proton_domain(keys: Path, client: str | None = None) -> SSLDomain:
     return domain
 
 
+@pytest.mark.clause("AMQP security 2")
 @pytest.mark.parametrize(
     ("mechanism", "client"), [("PLAIN", None), ("ANONYMOUS", None), ("EXTERNAL", "client")]
 )
@@ -241,6 +246,7 @@ def test_proton_comes_by_tls_with_a_password_or_a_certificate(
         connection.close()
 
 
+@pytest.mark.clause("AMQP security 2")
 def test_external_is_for_who_shows_a_certificate(tls_door: ListeningAmqp, keys: Path) -> None:
     trusting = ssl.create_default_context(cafile=keys / "ca.pem")
     with AmqpClient(secure(tls_door, trusting)) as client:
@@ -255,6 +261,7 @@ def test_external_is_for_who_shows_a_certificate(tls_door: ListeningAmqp, keys: 
         assert client.authenticate("EXTERNAL", b"ada").code is SaslCode.AUTH
 
 
+@pytest.mark.clause("AMQP security 2")
 def test_a_certificate_of_somebody_elses_authority_is_refused(
     tls_door: ListeningAmqp, keys: Path, tmp_path: Path
 ) -> None:
@@ -340,6 +347,7 @@ def attach(client: AmqpClient, link: Link, address: str | None) -> Link:
     return link
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_it_takes_write_to_send_and_configure_to_make_the_log(
     secured: ListeningAmqp, bob: AmqpClient, log: str
 ) -> None:
@@ -355,6 +363,7 @@ def test_it_takes_write_to_send_and_configure_to_make_the_log(
     bob.sender(log, "4")
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_it_takes_read_to_receive_whether_the_log_is_there_or_not(
     secured: ListeningAmqp, bob: AmqpClient, log: str
 ) -> None:
@@ -370,6 +379,7 @@ def test_it_takes_read_to_receive_whether_the_log_is_there_or_not(
     assert refused(bob, attach(bob, ReceiverLink(bob.session, "5"), f"{log}-2")) is unauthorized
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_what_is_taken_from_a_user_is_gone_with_its_next_message(
     secured: ListeningAmqp, bob: AmqpClient, log: str
 ) -> None:
@@ -387,6 +397,7 @@ def test_what_is_taken_from_a_user_is_gone_with_its_next_message(
     assert bob.messages == []
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_the_relay_asks_for_each_message(secured: ListeningAmqp, bob: AmqpClient, log: str) -> None:
     relay = bob.sender(None)
     states: list[DeliveryState | None] = []
@@ -421,6 +432,7 @@ def test_it_takes_configure_to_make_a_dynamic_node(secured: ListeningAmqp, bob: 
     assert isinstance(again.remote.source, Source)
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_a_deleted_user_may_do_nothing_on_connections_that_are_open(secured: ListeningAmqp, log: str) -> None:
     secured.add_user("carol", {"/": ALL})
     with open_as(secured, "carol") as carol:

@@ -53,6 +53,7 @@ def publish_and_read(client: AmqpClient, log: str, bodies: list[bytes]) -> None:
     assert found == [Data((body,)) for body in bodies]
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_a_client_publishes_and_reads(door: ListeningWebSocket, stream: str) -> None:
     with door.over_websocket() as client:
         assert client.mechanisms == ("SCRAM-SHA-256", "PLAIN", "ANONYMOUS")
@@ -63,6 +64,7 @@ def test_a_client_publishes_and_reads(door: ListeningWebSocket, stream: str) -> 
         client.close()
 
 
+@pytest.mark.clause("AMQP WebSocket")
 @pytest.mark.parametrize("pieces_bytes", [1, 7, 100])
 def test_messages_need_not_end_where_frames_do(
     door: ListeningWebSocket, stream: str, pieces_bytes: int
@@ -113,6 +115,7 @@ def test_a_door_that_stops_reading_after_every_frame_takes_everything(tmp_path: 
         publish_and_read(client, stream, [b"%d" % number * 1000 for number in range(50)])
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_a_client_that_does_not_read_is_sent_no_more_than_a_bound_and_then_the_rest(tmp_path: Path) -> None:
     limits = Limits(delivery_bytes_high=64 * 1024)
     body, number = bytes(50_000), 800
@@ -138,6 +141,7 @@ def test_a_client_that_does_not_read_is_sent_no_more_than_a_bound_and_then_the_r
                 assert reader.message().body == Data((body,))
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_text_is_refused(door: ListeningWebSocket) -> None:
     socket = door.open_websocket()
     socket.send_text("AMQP")
@@ -147,6 +151,7 @@ def test_text_is_refused(door: ListeningWebSocket) -> None:
     eventually(lambda: count(door) == 0)
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_a_message_above_the_bound_is_refused(tmp_path: Path) -> None:
     limits = Limits(websocket_message_bytes_max=1000)
     with ListeningWebSocket(tmp_path / "data", limits) as door:
@@ -277,6 +282,7 @@ def test_what_is_no_websocket_is_told_so(door: ListeningWebSocket) -> None:
     assert asked(door.http_port, {**UPGRADE, "Sec-WebSocket-Version": "5"})[0] == 426
 
 
+@pytest.mark.clause("AMQP WebSocket")
 @pytest.mark.parametrize("protocols", [(), ("mqtt",), ("amqp-old", "AMQP10")])
 def test_the_subprotocol_has_to_be_offered(door: ListeningWebSocket, protocols: tuple[str, ...]) -> None:
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:

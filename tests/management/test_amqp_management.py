@@ -88,6 +88,7 @@ def words(response: Answer) -> str:
 # Logs
 
 
+@pytest.mark.clause("AMQP management 2")
 def test_a_log_is_made_read_and_deleted(guest: Ask, api: Api, name: str) -> None:
     wanted = {"partition_count": 3, "max_age_ms": 60_000, "max_bytes": 10_000_000, "durability": "memory"}
     made = guest("CREATE", name=name, body=wanted)
@@ -195,6 +196,7 @@ def rows(answer: Answer) -> list[dict[str, Any]]:
     return [dict(zip(body["attributeNames"], row, strict=True)) for row in body["results"]]
 
 
+@pytest.mark.clause("AMQP management 3")
 def test_a_query_gives_the_attributes_that_are_asked_for_in_their_order(guest: Ask, name: str) -> None:
     for number in range(3):
         guest("CREATE", name=f"{name}-{number}")
@@ -217,6 +219,7 @@ def test_a_query_of_all_types_tells_them_apart_by_type(guest: Ask) -> None:
     assert all((row["user"] is None) == (row["type"] != CONNECTION) for row in found)
 
 
+@pytest.mark.clause("AMQP management 3")
 def test_a_query_may_come_in_parts(guest: Ask, name: str) -> None:
     for number in range(5):
         guest("CREATE", name=f"{name}-{number}")
@@ -256,6 +259,7 @@ def test_a_query_that_cannot_be_is_a_bad_request(
 # Connections
 
 
+@pytest.mark.clause("AMQP management 2")
 def test_connections_of_all_doors_are_listed_and_read(
     server: Server, guest: Ask, client: StreamClient
 ) -> None:
@@ -268,6 +272,7 @@ def test_connections_of_all_doors_are_listed_and_read(
     assert guest("READ", CONNECTION, identity=client.name).body["name"] == client.name
 
 
+@pytest.mark.clause("AMQP management 2")
 def test_a_connection_is_closed_by_deleting_it(server: Server, guest: Ask, api: Api) -> None:
     with StreamClient(server.stream_port) as victim:
         assert code(guest("DELETE", CONNECTION, name=victim.name)) == 204
@@ -284,6 +289,7 @@ def test_a_connection_is_closed_by_deleting_it(server: Server, guest: Ask, api: 
 # What there is
 
 
+@pytest.mark.clause("AMQP management 3")
 def test_the_node_says_what_types_attributes_and_operations_it_has(guest: Ask) -> None:
     assert guest("GET-TYPES", SELF).body == {SELF: [], LOG: [], CONNECTION: []}
     assert guest("GET-ANNOTATIONS", SELF).body == {SELF: [], LOG: [], CONNECTION: []}
@@ -319,6 +325,7 @@ def test_a_name_or_an_identity_is_needed_and_not_both(guest: Ask) -> None:
 # Rights
 
 
+@pytest.mark.clause("AMQP management 2")
 def test_users_make_see_and_delete_what_their_permissions_cover(guest: Ask, ada_asks: Ask, name: str) -> None:
     guest("CREATE", name=name)
     for answer in (

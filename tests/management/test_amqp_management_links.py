@@ -59,6 +59,7 @@ def outcomes(client: AmqpClient, count: int) -> list[DeliveryState | None]:
 # Where responses go
 
 
+@pytest.mark.clause("AMQP management 4")
 @pytest.mark.parametrize("reply_to", [None, NODE])
 def test_a_sender_and_a_receiver_of_the_node_make_a_pair(client: AmqpClient, reply_to: str | None) -> None:
     up, _ = client.sender(NODE), client.receiver(NODE, NODE)
@@ -68,6 +69,7 @@ def test_a_sender_and_a_receiver_of_the_node_make_a_pair(client: AmqpClient, rep
     assert isinstance(client.outcome(), Accepted)
 
 
+@pytest.mark.clause("AMQP management 4")
 def test_the_target_of_a_receiver_is_an_address_to_reply_to(client: AmqpClient) -> None:
     up = client.sender(NODE)
     client.receiver(NODE, "one", "down-1")
@@ -103,6 +105,7 @@ def test_without_a_reply_to_the_receiver_that_is_nearest_is_taken(client: AmqpCl
         assert correlation(client.message()) == expected
 
 
+@pytest.mark.clause("AMQP management 4")
 def test_a_dynamic_node_takes_responses(client: AmqpClient) -> None:
     down = ReceiverLink(client.session, "replies")
     down.attach(Source(dynamic=True), Target())
@@ -145,6 +148,7 @@ def test_a_request_that_cannot_be_answered_is_rejected_and_not_carried_out(
         assert api.ask("GET", f"/queues/%2F/{name}-{suffix}").status == 404
 
 
+@pytest.mark.clause("AMQP management 4")
 def test_the_anonymous_relay_reaches_the_node(client: AmqpClient, name: str) -> None:
     relay = client.sender(None)
     client.receiver(NODE, "me")
@@ -216,6 +220,7 @@ def test_a_request_has_a_largest_size(client: AmqpClient) -> None:
     assert code(client.message()) == 200
 
 
+@pytest.mark.clause("AMQP management 4")
 def test_responses_that_nobody_gives_credit_for_are_kept_up_to_a_number(
     server: Server, client: AmqpClient
 ) -> None:

@@ -41,6 +41,7 @@ def request_of(body: Any = None, **given: Any) -> Request:
     return message_of(body, **{"operation": "READ", "type": "a.type", **given}).request()
 
 
+@pytest.mark.clause("AMQP management 1")
 def test_a_request_says_what_is_to_be_done_and_to_what() -> None:
     request = request_of({"a": 1}, name="orders", locales="en", count=Uint(3))
     assert (request.operation, request.type, request.name, request.identity) == (
@@ -109,6 +110,7 @@ def test_what_is_no_whole_number_is_refused(value: object) -> None:
         request_of(count=value).number("count")
 
 
+@pytest.mark.clause("AMQP management 1")
 @pytest.mark.parametrize("id_", [7, "seven", b"7", UUID(int=7)])
 def test_a_response_repeats_the_correlation_id_and_else_the_message_id(id_: Any) -> None:
     assert message_of(properties=Properties(message_id=id_)).correlation_id == id_
@@ -119,6 +121,7 @@ def test_a_response_repeats_the_correlation_id_and_else_the_message_id(id_: Any)
     assert message_of().correlation_id is None
 
 
+@pytest.mark.clause("AMQP management 1")
 def test_a_response_says_its_status_in_numbers_and_words() -> None:
     response = Response(StatusCode.NO_CONTENT, properties={"count": 2})
     message = decode_message(data := encode_response(response, None, None), 0, len(data))
