@@ -93,6 +93,19 @@ def test_sections_and_values_of_every_type_come_out_as_they_went_in(peer: Progra
     assert seen["left"] == []
 
 
+def test_the_answer_to_an_attach_has_the_filters_that_are_applied_and_no_others(
+    peer: Program, stream: str
+) -> None:
+    sender(peer, stream)
+    send(peer, texts(0, 3))
+    answer = receiver(peer, stream, selector="color = 'red'", durable=True)
+    assert answer["applied"] == {"rabbitmq:stream-offset-spec": "first"}
+    assert receive(peer, 3) == texts(0, 3)
+    with pytest.raises(Refused, match="there are no durable subscriptions here") as refused:
+        receiver(peer, stream, capabilities=["topic"], durable=True)
+    assert refused.value.code == "amqp:not-implemented"
+
+
 # Settling
 
 

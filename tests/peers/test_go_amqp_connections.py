@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -63,6 +65,38 @@ def test_an_unknown_vhost_is_told(peer: Program, server: Server) -> None:
     with pytest.raises(Refused, match="may not enter vhost 'nowhere'") as refused:
         peer("ended")
     assert refused.value.code == "amqp:unauthorized-access"
+
+
+def test_a_user_may_do_what_its_permissions_say(peer: Program, tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "headwater.cli.main",
+        "user",
+        "add",
+        "ada",
+        "--data",
+        str(tmp_path / "data"),
+    ]
+    may = ["--configure", "mine", "--write", "mine|dynamic.*", "--read", "mine"]
+    subprocess.run([*command, *may], input="pencil\n", text=True, check=True, capture_output=True)
+    server = Server(tmp_path / "data")
+    server.start()
+    try:
+        connect(peer, server, mechanism="PLAIN", user="ada", password="pencil")
+        round_trip(peer, "mine")
+        for kind, address, words in (
+            ("sender", "yours", "may not write to 'yours'"),
+            ("receiver", "yours", "may not read 'yours'"),
+            ("sender", "dynamic prices", "may not make it"),
+        ):
+            with pytest.raises(Refused, match=words) as refused:
+                peer(kind, of="mine", address=address)
+            assert refused.value.code == "amqp:unauthorized-access"
+        with pytest.raises(Refused, match="may not make dynamic nodes"):
+            peer("receiver", of="mine", dynamic=True)
+    finally:
+        server.end()
 
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "ANONYMOUS", "EXTERNAL"])

@@ -55,7 +55,6 @@ type request struct {
 	Count   int      `json:"count"`
 	Settle  string   `json:"settle"`
 	Names   []string `json:"names"`
-	WaitMs  int      `json:"wait_ms"`
 	// Of a receiver that stays within its credit: how many messages it holds before it settles them.
 	Held int `json:"held"`
 }

@@ -177,10 +177,19 @@ func (p *peer) receiver(ctx context.Context, r *request) (any, error) {
 		return nil, err
 	}
 	p.receivers[r.As] = &receiving{handle: made}
-	return map[string]any{"address": made.Address()}, nil
+	applied := map[string]any{}
+	for _, name := range []string{offsetFilter, selectorFilter} {
+		if value := made.LinkSourceFilterValue(name); value != nil {
+			applied[name] = value
+		}
+	}
+	return map[string]any{"address": made.Address(), "applied": applied}, nil
 }
 
-const offsetFilter = "rabbitmq:stream-offset-spec"
+const (
+	offsetFilter   = "rabbitmq:stream-offset-spec"
+	selectorFilter = "apache.org:selector-filter:string"
+)
 
 func senderMode(name string) *amqp.SenderSettleMode {
 	switch name {
