@@ -220,6 +220,31 @@ def test_a_queue_is_sent_to_and_received_from(peer: Program, stream: str) -> Non
     assert peer("receive", of="c", count=3) == texts(0, 3)
 
 
+# The management node
+
+
+def test_logs_are_made_and_deleted_by_requests_to_the_management_node(peer: Program, stream: str) -> None:
+    name = peer("temporary", **{"as": "t", "kind": "queue"})
+    peer("consumer", **{"as": "answers", "temporary": "t"})
+    peer("producer", **{"as": "requests", "queue": "$management"})
+
+    def ask(operation: str) -> Any:
+        properties = {"operation": operation, "type": "headwater.log", "name": stream}
+        assert peer("send", to="requests", map={}, properties=properties, reply_to=name) == 1
+        return peer("receive_properties", of="answers")["statusCode"]
+
+    assert ask("READ") == 404
+    assert ask("CREATE") == 201
+    made(peer, "consumer", "c", stream)
+    made(peer, "producer", "p", stream)
+    send(peer, ["there"])
+    assert peer("receive", of="c", count=1) == ["there"]
+    assert ask("READ") == 200
+    assert ask("DELETE") == 204
+    with pytest.raises(Refused, match=f"there is no log '{stream}'"):
+        made(peer, "consumer", "c", stream)
+
+
 # Refusals: each is an exception with words that help, and the connection goes on
 
 

@@ -7,7 +7,10 @@ import jakarta.jms.TextMessage;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Enumeration;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 
 /** A consumer, and what was taken from it or has come by itself. */
 final class Consuming {
@@ -57,6 +60,18 @@ final class Consuming {
   Object receiveNoWait() throws JMSException {
     Message found = handle.receiveNoWait();
     return found == null ? null : textOf(found);
+  }
+
+  /** The next message by its properties and by what it answers. */
+  Object receiveProperties() throws JMSException {
+    Message found = next();
+    Map<String, Object> seen = new HashMap<>();
+    for (Enumeration<?> names = found.getPropertyNames(); names.hasMoreElements(); ) {
+      String name = (String) names.nextElement();
+      seen.put(name, found.getObjectProperty(name));
+    }
+    seen.put("JMSCorrelationID", found.getJMSCorrelationID());
+    return seen;
   }
 
   Object receiveRich() throws JMSException {

@@ -48,6 +48,7 @@ final class Peer {
     commands.put("send_rich", fields -> producers.get(text(fields, "to")).sendRich());
     commands.put("receive", fields -> consumers.get(text(fields, "of")).receive(fields));
     commands.put("receive_rich", fields -> consumers.get(text(fields, "of")).receiveRich());
+    commands.put("receive_properties", fields -> consumers.get(text(fields, "of")).receiveProperties());
     commands.put("receive_no_wait", fields -> consumers.get(text(fields, "of")).receiveNoWait());
     commands.put("listened", fields -> consumers.get(text(fields, "of")).listened(fields));
     commands.put("answer", this::answer);

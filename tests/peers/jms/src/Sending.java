@@ -1,9 +1,11 @@
+import com.google.gson.JsonElement;
 import com.google.gson.JsonObject;
 import jakarta.jms.BytesMessage;
 import jakarta.jms.CompletionListener;
 import jakarta.jms.DeliveryMode;
 import jakarta.jms.Destination;
 import jakarta.jms.JMSException;
+import jakarta.jms.MapMessage;
 import jakarta.jms.Message;
 import jakarta.jms.MessageProducer;
 import jakarta.jms.Session;
@@ -28,11 +30,18 @@ final class Sending {
     this.handle = handle;
   }
 
-  /** Send texts, or bytes of a size; gives how many the server has accepted. */
+  /** Send texts, a map, or bytes of a size; gives how many the server has accepted. */
   Object send(JsonObject fields) throws Exception {
     List<Message> messages = new ArrayList<>();
     for (String body : Peer.texts(fields, "bodies")) {
       messages.add(session.createTextMessage(body));
+    }
+    if (fields.has("map")) {
+      MapMessage map = session.createMapMessage();
+      for (Map.Entry<String, JsonElement> each : fields.getAsJsonObject("map").entrySet()) {
+        map.setString(each.getKey(), each.getValue().getAsString());
+      }
+      messages.add(map);
     }
     if (fields.has("size")) {
       BytesMessage large = session.createBytesMessage();
@@ -60,7 +69,7 @@ final class Sending {
 
   private void describe(Message message, JsonObject fields) throws JMSException {
     if (fields.has("properties")) {
-      for (Map.Entry<String, com.google.gson.JsonElement> each : fields.getAsJsonObject("properties").entrySet()) {
+      for (Map.Entry<String, JsonElement> each : fields.getAsJsonObject("properties").entrySet()) {
         message.setStringProperty(each.getKey(), each.getValue().getAsString());
       }
     }
