@@ -12,12 +12,14 @@ import pytest
 
 from headwater.amqp.connection import Limits
 from headwater.amqp.definitions import Condition, ReceiverSettleMode, SenderSettleMode
+from headwater.amqp.management import StatusCode
 from headwater.amqp.messaging import Released, Source, Target
 from headwater.client.address import Address, Credentials
 from headwater.client.amqp_blocking import BlockingAmqpConnection
 from headwater.client.amqp_connection import AmqpConnection
-from headwater.client.amqp_errors import LinkEnded, LinkRefused, MessageRefused
+from headwater.client.amqp_errors import LinkEnded, LinkRefused, ManagementRefused, MessageRefused
 from headwater.client.amqp_receiver import AmqpReceiver, from_offset, from_timestamp
+from headwater.client.amqp_requester import AmqpRequester
 from headwater.client.amqp_sender import AmqpSender
 from headwater.client.amqp_session import AmqpSession
 from headwater.client.errors import AuthenticationFailed, ClosedByPeer, ConnectionLost, MessageTooLarge
@@ -248,6 +250,31 @@ def test_a_dynamic_node_has_the_address_that_the_server_gave_it(server: Server) 
     on(server, work)
 
 
+@pytest.mark.parametrize("reply_address", [None, "answers-for-me"])
+def test_logs_are_made_read_and_deleted_over_management(
+    server: Server, log: str, reply_address: str | None
+) -> None:
+    kind, name = "headwater.log", {"name": log}
+
+    async def work(connection: AmqpConnection) -> None:
+        async with await AmqpRequester.open(connection, reply_address=reply_address) as requester:
+            made = await requester.call("CREATE", kind, name, body={"partition_count": 3})
+            assert (made["name"], made["partition_count"]) == (log, 3)
+            with pytest.raises(ManagementRefused) as caught:
+                await requester.call("CREATE", kind, name)
+            assert caught.value.status == StatusCode.CONFLICT
+            async with await AmqpSender.open(connection, log) as sender:
+                await sender.send_batch(numbered(10), as_data=True)
+            reads = [requester.call("READ", kind, name) for _ in range(20)]
+            assert {read["message_count"] for read in await asyncio.gather(*reads)} == {10}
+            await requester.call("DELETE", kind, name)
+            with pytest.raises(ManagementRefused) as caught:
+                await requester.call("READ", kind, name)
+            assert caught.value.status == StatusCode.NOT_FOUND
+
+    on(server, work)
+
+
 # What cannot be
 
 
@@ -366,6 +393,13 @@ def test_threads_send_receive_and_are_told_what_goes_wrong(server: Server, log: 
             receiver.accept(first)
             second, third = itertools.islice(receiver, 2)
             receiver.settle((second.id, third.id + 1), Released())
+            with connection.requester() as requester:
+                read = requester.call("READ", "headwater.log", {"name": log})
+                assert read["message_count"] == 3
+                asked = {"operation": "READ", "type": "headwater.log", "name": "nowhere"}
+                answer = requester.request(Message(application_properties=asked))
+                assert answer.application_properties is not None
+                assert answer.application_properties["statusCode"] == StatusCode.NOT_FOUND
             assert [body_of(each.data) for each in (first, second, third)] == [b"one", b"two", b"three"]
             assert receiver.receive_batch(0.02) is None
     connection.close()

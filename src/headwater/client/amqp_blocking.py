@@ -6,12 +6,13 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import DeliveryState, Source, Target
 from headwater.amqp.ranges import IdRange
 from headwater.client.address import Address, Credentials
 from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.amqp_receiver import AmqpReceiver, ReceivedBatch, ReceivedMessage
-from headwater.client.amqp_requester import MANAGEMENT_NODE, AmqpRequester
+from headwater.client.amqp_requester import AmqpRequester
 from headwater.client.amqp_sender import AmqpSender
 from headwater.client.amqp_sent import SentBatch
 from headwater.client.loop_thread import LoopThread

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import Source, Target
 from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.amqp_errors import LinkEnded, ManagementRefused
@@ -21,9 +22,8 @@ from headwater.client.errors import RequestTimedOut
 from headwater.encoding.amqp_message import AmqpValue, Message, MessageId, Properties
 from headwater.errors import HeadwaterError, MalformedValue
 
-__all__ = ["MANAGEMENT_NODE", "REQUESTS_MAX", "AmqpRequester"]
+__all__ = ["REQUESTS_MAX", "AmqpRequester"]
 
-MANAGEMENT_NODE = "$management"
 REQUESTS_MAX = 100
 """Requests that may be unanswered; a further one waits."""
 
