@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # at run time these are imported when a command connects
     import ssl
 
     from headwater.client.address import Address, Credentials
+    from headwater.client.amqp_connection import AmqpConnection
     from headwater.client.stream_connection import StreamConnection
 
 __all__ = [
@@ -59,13 +60,26 @@ class Server:
     address: Address
     credentials: Credentials = field(repr=False)
     vhost: str = "/"
+    is_amqp: bool = False
+    """Whether it is to be spoken to in AMQP, not in the protocol of streams."""
 
     async def connect(self, name: str) -> StreamConnection:
         """A connection that shows as `name` on the server."""
         from headwater.client.stream_connection import StreamConnection
 
+        if self.is_amqp:
+            raise Misused("this command needs streams: give a URL with rabbitmq-stream://, not one of AMQP")
+
         return await StreamConnection.connect(
             self.address, self.credentials, vhost=self.vhost, connection_name=name
+        )
+
+    async def connect_amqp(self, name: str) -> AmqpConnection:
+        """The same, in AMQP."""
+        from headwater.client.amqp_connection import AmqpConnection
+
+        return await AmqpConnection.connect(
+            self.address, self.credentials, vhost=self.vhost, properties={"connection_name": name}
         )
 
 
@@ -92,7 +106,8 @@ def _server(
     url: Annotated[
         str | None,
         _option(
-            "rabbitmq-stream://user@host:port/vhost, rabbitmq-stream+tls:// with TLS.",
+            "rabbitmq-stream://user@host:port/vhost, rabbitmq-stream+tls:// with TLS. "
+            "To publish and tail also amqp:// and amqps://, of any AMQP 1.0 node.",
             variable="HEADWATER_URL",
         ),
     ] = None,
@@ -122,16 +137,18 @@ def _server(
         Path | None, _option("Certificate of the user with its key, PEM; for EXTERNAL.")
     ] = None,
 ) -> Server:
-    from headwater.client.address import STREAM_PORT, STREAM_TLS_PORT, Address, Credentials, parse_url
+    from headwater.client import address as a
+    from headwater.client.address import Address, Credentials
 
-    parts = None if url is None else parse_url(url)
+    parts = None if url is None else a.parse_url(url, a.STREAM_SCHEMES | a.AMQP_SCHEMES)
     if parts is not None:
         _warn_of_password(url, parts.password)
-        host, stream_port = host or parts.host, stream_port or parts.port
+        host = host or parts.host
+        stream_port = parts.port if parts.is_amqp else stream_port or parts.port
         user, vhost = user or parts.user, vhost or parts.vhost
         tls = tls or parts.is_encrypted
     context = _tls_context(ca_file, certificate_file) if tls or ca_file or certificate_file else None
-    port = stream_port or (STREAM_PORT if context is None else STREAM_TLS_PORT)
+    port = stream_port or (a.STREAM_PORT if context is None else a.STREAM_TLS_PORT)
     path = None if unix_socket is None else str(unix_socket)
     has_own = certificate_file is not None and mechanism in (None, "EXTERNAL") and user is None
     given = parts.password if parts is not None and user == parts.user else None
@@ -141,6 +158,7 @@ def _server(
         if has_own
         else Credentials(user or "guest", _password(user, given, password_file), mechanism),
         vhost or "/",
+        is_amqp=parts is not None and parts.is_amqp,
     )
 
 

@@ -119,8 +119,10 @@ async def _publish(
     *,
     as_json: bool,
 ) -> None:
+    from headwater.cli.amqp_publishing import publish_over_amqp
     from headwater.cli.message_source import Lines, repeated
     from headwater.cli.publishing import Outcome, publish_all
+    from headwater.client.amqp_errors import MessageRefused
     from headwater.client.errors import MessagesRefused
 
     outcome = Outcome(plan.stream)
@@ -130,17 +132,20 @@ async def _publish(
         if lines is None
         else _first(lines.batches(plan.batch_messages, stop), count)
     )
-    refusal = None
-    async with await server.connect("headwater publish") as connection:
-        try:
-            with _progress(outcome, lines, count or len(messages) or None):
-                await publish_all(connection, plan, source, outcome, stop)
-        except MessagesRefused as error:
-            refusal = error
-            outcome.refused = error.count
-        finally:
-            if outcome.read:
-                _report(outcome, as_json=as_json)
+    refusal: MessagesRefused | MessageRefused | None = None
+    try:
+        with _progress(outcome, lines, count or len(messages) or None):
+            if server.is_amqp:
+                await publish_over_amqp(server, plan, source, outcome, stop)
+            else:
+                async with await server.connect("headwater publish") as connection:
+                    await publish_all(connection, plan, source, outcome, stop)
+    except (MessagesRefused, MessageRefused) as error:
+        refusal = error
+        outcome.refused = error.count
+    finally:
+        if outcome.read:
+            _report(outcome, as_json=as_json)
     if refusal is not None:
         fail(str(refusal), EXIT_CODE)
 

@@ -19,7 +19,7 @@ from headwater.encoding.compression import Compression
 from headwater.errors import HeadwaterError
 from headwater.streams.commands import ResponseCode
 
-__all__ = ["Outcome", "Plan", "publish_all"]
+__all__ = ["FLUSH_TIMEOUT_S", "Outcome", "Plan", "Unconfirmed", "paced", "publish_all"]
 
 FLUSH_TIMEOUT_S = 30.0
 _STEPS_PER_SECOND = 50
@@ -82,7 +82,7 @@ async def publish_all(
     work = _Work(publisher, plan, outcome)
     started = time.monotonic()
     try:
-        async for batch in _paced(batches, plan, started, outcome, stop):
+        async for batch in paced(batches, plan, started, outcome, stop):
             if stop.is_set:
                 break
             await work.send(batch)
@@ -203,7 +203,7 @@ class _Work:
         return confirmed if self._plan.compression is None else packed_confirmed
 
 
-async def _paced(
+async def paced(
     batches: AsyncIterator[list[bytes]], plan: Plan, started: float, outcome: Outcome, stop: Stop
 ) -> AsyncIterator[list[bytes]]:
     """The batches, cut and held back so that the rate is kept."""

@@ -70,5 +70,10 @@ def tail(
 async def _tail(server: Server, wanted: Wanted, stop: Stop) -> None:
     from headwater.cli.tailing import show
 
+    if server.is_amqp:
+        from headwater.cli.amqp_tailing import show_over_amqp
+
+        await show_over_amqp(server, wanted, stop)
+        return
     async with await server.connect("headwater tail") as connection:
         await show(connection, wanted, stop)

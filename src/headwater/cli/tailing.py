@@ -22,7 +22,7 @@ from headwater.client.super_stream import streams_of
 from headwater.encoding.amqp_message import body_of
 from headwater.streams.commands import OffsetSpecification, OffsetType
 
-__all__ = ["IDLE_S", "Wanted", "place", "show"]
+__all__ = ["IDLE_S", "Line", "Wanted", "moment", "place", "show", "shown", "with_body", "write_out"]
 
 IDLE_S = 2.0
 """Without --follow, the end where the server cannot say it: filters leave chunks out."""
@@ -49,13 +49,13 @@ class Wanted:
     as_json: bool = False
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
+class Line(msgspec.Struct, omit_defaults=True):
     """A message as a JSON document."""
 
     stream: str
-    partition: str
-    offset: int
-    timestamp: str
+    partition: str | None = None
+    offset: int | None = None
+    timestamp: str | None = None
     body: str | None = None
     body_base64: bytes | None = None
 
@@ -212,23 +212,31 @@ class _Printer:
 
     def _write(self, chunk: Chunk, messages: Iterable[tuple[int, bytes]]) -> None:
         if self._wanted.as_json:
-            written = _moment(chunk.timestamp_ms)
+            written = moment(chunk.timestamp_ms)
             lines = [
                 _line(self._wanted.stream, chunk, offset, written, message) for offset, message in messages
             ]
             data = self._encode(lines)
         else:
-            data = b"".join([_shown(message) for _, message in messages])
-        try:
-            sys.stdout.buffer.write(data)
-            sys.stdout.buffer.flush()
-        except BrokenPipeError:
-            # Whoever read this has enough. What Python flushes at its end goes nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            data = b"".join([shown(message) for _, message in messages])
+        if not write_out(data):
             self._left = 0
 
 
-def _moment(timestamp_ms: int) -> str:
+def write_out(data: bytes) -> bool:
+    """Write to standard output; False when whoever read it has enough."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        # What Python flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return False
+    return True
+
+
+def moment(timestamp_ms: int) -> str:
+    """A time for people and programs."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -236,16 +244,21 @@ def _moment(timestamp_ms: int) -> str:
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _line(stream: str, chunk: Chunk, offset: int, written: str, message: bytes) -> _Line:
+def _line(stream: str, chunk: Chunk, offset: int, written: str, message: bytes) -> Line:
+    return with_body(Line(stream, chunk.stream, offset, written), message)
+
+
+def with_body(line: Line, message: bytes) -> Line:
+    """The line with the body of its message, as text if it is text."""
     body = body_of(message)
     body = message if body is None else body
     try:
-        return _Line(stream, chunk.stream, offset, written, body=body.decode())
+        return msgspec.structs.replace(line, body=body.decode())
     except UnicodeDecodeError:
-        return _Line(stream, chunk.stream, offset, written, body_base64=body)
+        return msgspec.structs.replace(line, body_base64=body)
 
 
-def _shown(message: bytes) -> bytes:
+def shown(message: bytes) -> bytes:
     """A message as one line that does nothing to a terminal."""
     body = body_of(message)
     text = (message if body is None else body).decode("utf-8", "backslashreplace")

@@ -91,6 +91,7 @@ class UrlParts:
     user: str | None
     password: str | None = field(repr=False)
     vhost: str | None
+    is_amqp: bool = False
 
 
 def parse_url(url: str, schemes: Mapping[str, Scheme] = STREAM_SCHEMES) -> UrlParts:
@@ -114,6 +115,7 @@ def parse_url(url: str, schemes: Mapping[str, Scheme] = STREAM_SCHEMES) -> UrlPa
         _unquoted(parts.username),
         _unquoted(parts.password),
         _unquoted(parts.path[1:] or None),
+        is_amqp=parts.scheme in AMQP_SCHEMES,
     )
 
 

@@ -118,8 +118,6 @@ class AmqpLink:
                 await self.connection.answer(self._leaving, f"detach of {self.what}")
             finally:
                 self._gone(self.error)
-        if self._owns_session:
-            await self.session.end()
 
     def _gone(self, error: HeadwaterError | None) -> None:
         """Nothing more comes on this link."""
