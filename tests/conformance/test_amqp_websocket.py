@@ -22,6 +22,7 @@ from headwater.server.security.identity import Peer
 from tests.amqp_client import AmqpClient, plain
 from tests.conformance.listening import HOST
 from tests.conformance.websocket import ListeningWebSocket, WebSocket
+from tests.peers.servers import Server
 
 EARLIEST = {Symbol("rabbitmq:stream-offset-spec"): Described(Symbol("rabbitmq:stream-offset-spec"), "first")}
 
@@ -251,6 +252,22 @@ def test_clients_are_told_that_the_server_stops(tmp_path: Path) -> None:
         client.wait_until_closed()
         stopping.result(20)
         assert count(door) == 0
+
+
+def test_an_open_websocket_does_not_hold_up_a_server_that_is_asked_to_stop(tmp_path: Path) -> None:
+    server = Server(tmp_path / "data")
+    server.start()
+    try:
+        client = AmqpClient(WebSocket(server.http_port))
+        with client:
+            client.authenticate("ANONYMOUS", b"")
+            client.open()
+            assert server.stop() == 0
+            error = client.wait_for(Closed).error
+            assert error is not None
+            assert error.condition == Condition.CONNECTION_FORCED
+    finally:
+        server.end()
 
 
 # Who may open one
