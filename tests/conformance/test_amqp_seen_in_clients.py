@@ -30,6 +30,7 @@ def test_an_end_of_a_session_that_was_given_up_before_it_began_is_passed_over(
     peer.publish([data(b"still there")])
 
 
+@pytest.mark.clause("AMQP flow 2")
 def test_a_drain_with_a_credit_of_0_is_answered(peer: AmqpWire, log: str) -> None:
     peer.sender(log)
     peer.receiver(log, handle=1, credit=0)
@@ -39,6 +40,7 @@ def test_a_drain_with_a_credit_of_0_is_answered(peer: AmqpWire, log: str) -> Non
         assert (answer.drain, answer.link_credit, answer.delivery_count) == (True, 0, 0)
 
 
+@pytest.mark.clause("AMQP flow 2")
 def test_a_drain_whose_credit_is_used_up_is_answered_behind_the_last_message(
     peer: AmqpWire, log: str
 ) -> None:
@@ -51,6 +53,7 @@ def test_a_drain_whose_credit_is_used_up_is_answered_behind_the_last_message(
     assert (answer.drain, answer.link_credit, answer.delivery_count) == (True, 0, 3)
 
 
+@pytest.mark.clause("AMQP flow 5")
 @pytest.mark.parametrize("above", [0, 1])
 def test_a_receiver_gets_no_message_above_its_maximum(peer: AmqpWire, log: str, above: int) -> None:
     peer.sender(log)
@@ -105,6 +108,7 @@ def test_a_browser_of_a_queue_begins_at_the_first_message_and_its_consumer_with_
     peer.assert_nothing_came()
 
 
+@pytest.mark.clause("AMQP links 7")
 def test_an_answer_to_a_dynamic_node_that_is_gone_makes_no_log(peer: AmqpWire) -> None:
     answer = peer.attach(Role.RECEIVER, Source(dynamic=True), Target())
     assert isinstance(answer.source, Source)
@@ -116,6 +120,7 @@ def test_an_answer_to_a_dynamic_node_that_is_gone_makes_no_log(peer: AmqpWire) -
     peer.sender("dynamic-prices")
 
 
+@pytest.mark.clause("AMQP links 7")
 def test_dynamic_nodes_that_a_killed_server_left_are_deleted_and_nothing_else(tmp_path: Path) -> None:
     alike = "dynamic-0123456789abcdef"
     with ListeningAmqp(tmp_path) as before, before.connect() as peer:

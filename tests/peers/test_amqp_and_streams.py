@@ -38,6 +38,7 @@ def read(amqp: Program, address: str, count: int, offset: str | int = "first") -
     return seen
 
 
+@pytest.mark.clause("AMQP logs 11")
 def test_what_a_stream_client_publishes_amqp_clients_receive(
     peer: Program, amqp: Program, jms: Program, stream: str
 ) -> None:
@@ -49,6 +50,7 @@ def test_what_a_stream_client_publishes_amqp_clients_receive(
     assert jms("receive", of="c", count=500) == texts(0, 500)
 
 
+@pytest.mark.clause("AMQP logs 11")
 @pytest.mark.parametrize("compression", COMPRESSIONS)
 def test_sub_batches_are_received_message_by_message(
     peer: Program, amqp: Program, stream: str, compression: str
@@ -64,6 +66,7 @@ def test_sub_batches_are_received_message_by_message(
     assert read(amqp, stream, 47, offset=58) == texts(58, 105)
 
 
+@pytest.mark.clause("AMQP logs 11")
 def test_what_amqp_clients_send_a_stream_client_consumes(
     peer: Program, amqp: Program, jms: Program, stream: str
 ) -> None:
@@ -74,6 +77,7 @@ def test_what_amqp_clients_send_a_stream_client_consumes(
     assert peer("take", of="c", count=100) == expected
 
 
+@pytest.mark.clause("AMQP logs 4")
 def test_partitions_of_a_super_stream_are_received_together_or_one_by_one(
     peer: Program, amqp: Program, jms: Program, stream: str
 ) -> None:

@@ -73,6 +73,7 @@ def test_ten_sessions_of_a_connection_each_have_their_links(peer: Program, strea
         assert receive(peer, 1, of=f"r{number}") == [f"of {number}"]
 
 
+@pytest.mark.clause("AMQP logs 9")
 def test_a_receiver_without_a_filter_gets_what_comes_from_now_on(peer: Program, stream: str) -> None:
     sender(peer, stream)
     send(peer, ["before"])
@@ -83,6 +84,7 @@ def test_a_receiver_without_a_filter_gets_what_comes_from_now_on(peer: Program, 
     assert receive(peer, 1, of="from one") == ["after"]
 
 
+@pytest.mark.clause("AMQP logs 3")
 def test_sections_and_values_of_every_type_come_out_as_they_went_in(peer: Program, stream: str) -> None:
     sender(peer, stream)
     receiver(peer, stream)
@@ -93,6 +95,7 @@ def test_sections_and_values_of_every_type_come_out_as_they_went_in(peer: Progra
     assert seen["left"] == []
 
 
+@pytest.mark.clause("AMQP encoding 4")
 def test_the_answer_to_an_attach_has_the_filters_that_are_applied_and_no_others(
     peer: Program, stream: str
 ) -> None:
@@ -109,6 +112,7 @@ def test_the_answer_to_an_attach_has_the_filters_that_are_applied_and_no_others(
 # Settling
 
 
+@pytest.mark.clause("AMQP links 9")
 @pytest.mark.parametrize("receiver_mode", ["first", "second"])
 @pytest.mark.parametrize("sender_mode", ["unsettled", "mixed"])
 def test_a_sender_is_told_of_every_message_in_both_receiver_modes(
@@ -137,6 +141,7 @@ def test_settled_and_unsettled_messages_take_turns_on_a_mixed_link(peer: Program
     assert receive(peer, 20) == texts(0, 20)
 
 
+@pytest.mark.clause("AMQP links 9")
 @pytest.mark.parametrize("receiver_mode", ["first", "second"])
 @pytest.mark.parametrize("sender_mode", ["settled", "unsettled", "mixed"])
 def test_a_receiver_gets_on_in_every_mode_with_less_credit_than_messages(
@@ -148,6 +153,7 @@ def test_a_receiver_gets_on_in_every_mode_with_less_credit_than_messages(
     assert receive(peer, 300) == texts(0, 300)
 
 
+@pytest.mark.clause("AMQP flow 6")
 @pytest.mark.parametrize("settle", ["accept", "reject", "release", "modify"])
 @pytest.mark.parametrize("receiver_mode", ["first", "second"])
 def test_whatever_the_outcome_it_is_the_end_of_a_delivery(
@@ -172,6 +178,7 @@ def test_messages_are_settled_in_lots_while_they_are_sent_elsewhere(peer: Progra
 # Credit
 
 
+@pytest.mark.clause("AMQP flow 2")
 def test_credit_by_hand_brings_so_many_messages_and_draining_takes_back_the_rest(
     peer: Program, stream: str
 ) -> None:
@@ -191,6 +198,7 @@ def test_credit_by_hand_brings_so_many_messages_and_draining_takes_back_the_rest
     assert [*receive(peer, 1), *receive(peer, 1)] == texts(3, 5)
 
 
+@pytest.mark.clause("AMQP flow 2")
 def test_an_empty_log_is_drained_again_and_again(peer: Program, stream: str) -> None:
     sender(peer, stream)
     receiver(peer, stream, credit=-1, receiver_mode="second")
@@ -200,6 +208,7 @@ def test_an_empty_log_is_drained_again_and_again(peer: Program, stream: str) -> 
     assert peer("prefetched", of="r") == []
 
 
+@pytest.mark.clause("AMQP flow 3")
 @pytest.mark.parametrize("sender_mode", ["settled", "unsettled"])
 def test_credit_may_go_beyond_the_window_of_the_session(peer: Program, stream: str, sender_mode: str) -> None:
     sender(peer, stream)
@@ -211,6 +220,7 @@ def test_credit_may_go_beyond_the_window_of_the_session(peer: Program, stream: s
 # Sizes
 
 
+@pytest.mark.clause("AMQP flow 4")
 @pytest.mark.parametrize("max_frame", [512, 4096, 0])
 def test_large_messages_go_in_many_frames(peer: Program, server: Server, stream: str, max_frame: int) -> None:
     peer("connect", **{"as": "small"}, host=HOST, port=server.amqp_port, max_frame=max_frame)
@@ -236,6 +246,7 @@ def test_receivers_of_one_session_read_large_messages_at_the_same_time(peer: Pro
     assert seen == [5 * 300_000] * len(names)
 
 
+@pytest.mark.clause("AMQP flow 5")
 def test_the_largest_message_is_announced_and_a_larger_one_is_refused_by_either_side(
     peer: Program, stream: str
 ) -> None:
@@ -254,6 +265,7 @@ def test_the_largest_message_is_announced_and_a_larger_one_is_refused_by_either_
 # Addresses and names
 
 
+@pytest.mark.clause("AMQP links 7")
 def test_a_dynamic_address_lives_as_long_as_its_link(peer: Program) -> None:
     address = receiver(peer, "", dynamic=True, offset=None, credit=10)["address"]
     sender(peer, address)
@@ -272,6 +284,7 @@ def test_a_sender_gets_a_dynamic_address_too(peer: Program) -> None:
     assert receive(peer, 1) == ["there"]
 
 
+@pytest.mark.clause("AMQP links 1")
 def test_a_receiver_on_nothing_is_refused_with_a_reason(peer: Program, stream: str) -> None:
     with pytest.raises(Refused, match=f"there is no log '{stream}'; create it") as refused:
         receiver(peer, stream)
@@ -287,6 +300,7 @@ def test_a_message_for_nowhere_is_rejected_with_a_reason(peer: Program) -> None:
     assert refused.value.code == "amqp:precondition-failed"
 
 
+@pytest.mark.clause("AMQP links 5")
 def test_a_link_of_the_same_name_takes_the_place_of_the_one_before(peer: Program, stream: str) -> None:
     sender(peer, stream)
     receiver(peer, stream, "old", name="link A", offset=NEXT)

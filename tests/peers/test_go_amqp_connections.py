@@ -44,6 +44,7 @@ def round_trip(peer: Program, address: str, **fields: Any) -> None:
 # Who connects
 
 
+@pytest.mark.clause("AMQP connection 1")
 def test_sasl_is_anonymous_plain_or_left_out(peer: Program, server: Server, stream: str) -> None:
     users: tuple[dict[str, str], ...] = (
         {"mechanism": "ANONYMOUS"},
@@ -67,6 +68,7 @@ def test_an_unknown_vhost_is_told(peer: Program, server: Server) -> None:
     assert refused.value.code == "amqp:unauthorized-access"
 
 
+@pytest.mark.clause("AMQP security 3")
 def test_a_user_may_do_what_its_permissions_say(peer: Program, tmp_path: Path) -> None:
     command = [
         sys.executable,
@@ -99,6 +101,7 @@ def test_a_user_may_do_what_its_permissions_say(peer: Program, tmp_path: Path) -
         server.end()
 
 
+@pytest.mark.clause("AMQP security 2")
 @pytest.mark.parametrize("mechanism", ["PLAIN", "ANONYMOUS", "EXTERNAL"])
 def test_everything_goes_over_tls(
     peer: Program, tls_server: Server, keys: Path, stream: str, mechanism: str
@@ -128,6 +131,7 @@ def test_a_client_without_a_certificate_has_no_external(
 # Limits
 
 
+@pytest.mark.clause("AMQP connection 4")
 def test_sessions_are_as_many_as_the_server_says(peer: Program, server: Server, stream: str) -> None:
     connect(peer, server)
     for number in range(255):
@@ -242,6 +246,7 @@ def test_what_is_cancelled_before_it_begins_leaves_nothing_behind(
 # Time
 
 
+@pytest.mark.clause("AMQP connection 3")
 def test_heartbeats_keep_a_connection_on_which_nothing_happens(
     peer: Program, own_server: Server, stream: str
 ) -> None:
@@ -261,6 +266,7 @@ def test_a_server_of_which_nothing_is_heard_is_given_up(peer: Program, own_serve
         os.kill(own_server.pid, signal.SIGCONT)
 
 
+@pytest.mark.clause("AMQP logs 8")
 def test_clients_are_told_that_the_server_stops_and_come_back_to_what_was_accepted(
     peer: Program, own_server: Server, stream: str
 ) -> None:
@@ -293,6 +299,7 @@ def test_a_killed_server_ends_the_connection_and_keeps_what_was_accepted(
     assert peer("receive", of="r", count=3) == texts(0, 3)
 
 
+@pytest.mark.clause("AMQP links 7")
 def test_a_dynamic_address_does_not_outlive_a_server_that_is_killed(
     peer: Program, own_server: Server
 ) -> None:

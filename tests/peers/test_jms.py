@@ -69,6 +69,7 @@ def test_messages_of_every_kind_come_out_with_all_their_properties(peer: Program
     assert peer("receive_rich", of="c") == []
 
 
+@pytest.mark.clause("AMQP links 6")
 def test_a_producer_without_a_destination_sends_each_message_where_it_says(
     peer: Program, stream: str
 ) -> None:
@@ -140,6 +141,7 @@ def test_what_is_not_acknowledged_comes_again_when_the_session_recovers(peer: Pr
     assert peer("receive", of="c", count=6, acknowledge=True) == texts(4, 10)
 
 
+@pytest.mark.clause("AMQP flow 2")
 @pytest.mark.parametrize("prefetch", [0, 1, 100])
 def test_prefetched_messages_are_as_many_as_wanted(
     program: Program, uri: str, stream: str, prefetch: int
@@ -176,6 +178,7 @@ def test_a_consumer_that_closes_leaves_what_it_had_prefetched(peer: Program, str
 # Temporary destinations and queues
 
 
+@pytest.mark.clause("AMQP links 7")
 @pytest.mark.parametrize("kind", ["topic", "queue"])
 def test_a_temporary_destination_takes_messages_until_it_is_deleted(peer: Program, kind: str) -> None:
     name = peer("temporary", **{"as": "t", "kind": kind})
@@ -223,6 +226,7 @@ def test_a_queue_is_sent_to_and_received_from(peer: Program, stream: str) -> Non
 # The management node
 
 
+@pytest.mark.clause("AMQP management 2")
 def test_logs_are_made_and_deleted_by_requests_to_the_management_node(peer: Program, stream: str) -> None:
     name = peer("temporary", **{"as": "t", "kind": "queue"})
     peer("consumer", **{"as": "answers", "temporary": "t"})
@@ -261,6 +265,7 @@ def test_a_topic_that_is_not_there_has_no_subscribers(peer: Program, stream: str
     assert_goes_on(peer, stream)
 
 
+@pytest.mark.clause("AMQP links 8")
 def test_transactions_are_refused(peer: Program, stream: str) -> None:
     with pytest.raises(Refused, match="there are no transactions here; use a session without them"):
         peer("session", **{"as": "transacted", "ack": "transacted"})

@@ -102,6 +102,7 @@ def stores(keys: Path) -> Path:
     return keys
 
 
+@pytest.mark.clause("AMQP security 2")
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "ANONYMOUS", "EXTERNAL"])
 def test_everything_goes_over_tls(
     peer: Program, tls_server: Server, stores: Path, stream: str, mechanism: str
@@ -130,6 +131,7 @@ def test_a_server_that_nobody_vouches_for_is_not_trusted(peer: Program, tls_serv
 # Over a WebSocket
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_everything_goes_over_a_websocket(peer: Program, server: Server, stream: str) -> None:
     who = {"user": USER, "password": PASSWORD}
     peer("connect", uri=f"amqpws://{HOST}:{server.http_port}/amqp", **who)
@@ -149,6 +151,7 @@ def test_a_websocket_to_somewhere_else_is_refused(peer: Program, server: Server)
 # Time
 
 
+@pytest.mark.clause("AMQP connection 3")
 def test_heartbeats_keep_a_connection_on_which_nothing_happens(peer: Program, uri: str, stream: str) -> None:
     peer("connect", uri=f"{uri}?amqp.idleTimeout={int(IDLE_TIMEOUT_S * 1000)}")
     topic(peer, stream)
@@ -214,6 +217,7 @@ def test_a_connection_mends_itself_and_loses_nothing_that_was_accepted(
             seen += peer("receive", of="c", count=1)
 
 
+@pytest.mark.clause("AMQP logs 1")
 def test_what_was_accepted_is_there_when_the_server_dies_under_load(own_server: Server, stream: str) -> None:
     def die_and_come_back() -> None:
         own_server.kill()
@@ -234,6 +238,7 @@ def test_what_was_accepted_is_there_when_the_server_dies_under_load(own_server: 
         assert accepted  # the others failed with the connection that they were on
 
 
+@pytest.mark.clause("AMQP logs 5")
 def test_a_subscriber_is_told_when_what_it_reads_is_deleted(uri: str) -> None:
     with Program(java_command("jms")) as peer:
         peer("connect", **{"as": "owner"}, uri=uri)

@@ -50,6 +50,7 @@ def test_messages_are_written_and_read_piece_by_piece(peer: Program, stream: str
     assert peer("receive_stream", address=stream, count=3) == [f"{size} bytes" for size in sizes]
 
 
+@pytest.mark.clause("AMQP flow 5")
 def test_a_message_that_is_given_up_in_the_middle_was_never_there(peer: Program, stream: str) -> None:
     assert peer("send_stream", address=stream, size=300_000) == "accepted"
     for _ in range(5):
@@ -58,6 +59,7 @@ def test_a_message_that_is_given_up_in_the_middle_was_never_there(peer: Program,
     assert peer("receive_stream", address=stream, count=2) == ["300000 bytes", "2000 bytes"]
 
 
+@pytest.mark.clause("AMQP flow 2")
 def test_a_drain_brings_what_there_is_and_ends(peer: Program, stream: str) -> None:
     peer("sender", **{"as": "s", "address": stream})
     peer("send", to="s", bodies=texts(0, 3))
@@ -83,6 +85,7 @@ def test_what_is_not_there_is_refused_with_a_reason(peer: Program, stream: str) 
     assert peer("send", to="s", bodies=["still there"]) == 1
 
 
+@pytest.mark.clause("AMQP WebSocket")
 def test_everything_goes_over_a_websocket(program: Program, server: Server, stream: str) -> None:
     program("connect", host=HOST, port=server.http_port, web_socket_path="/amqp")
     program("sender", **{"as": "s", "address": stream})
