@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 import time
 from pathlib import Path
@@ -16,9 +17,11 @@ from headwater.server.streams.limits import Limits
 from headwater.streams import commands as c
 from headwater.streams.commands import CommandVersion, Key, ResponseCode
 from headwater.streams.server_connection import SERVER_COMMANDS
+from tests.certificates import make_keys
 from tests.conformance.conftest import Connect
 from tests.conformance.listening import ANNOUNCED_VERSION, HOST, ListeningDoor
 from tests.conformance.wire import FIRST, OK, Wire, opened, plain
+from tests.peers.servers import Server
 
 VERSIONS = bytes.fromhex(
     "0001 0001 0001  0002 0001 0002  0005 0001 0001  0006 0001 0001  0007 0001 0001  0009 0001 0001"
@@ -123,9 +126,40 @@ def test_open_tells_where_to_connect_and_nothing_else_and_metadata_the_same(
             assert told_by(listening, stream) == (HOST, str(listening.port))
 
 
+@pytest.mark.clause("Handshake 5")
+def test_each_listener_of_a_server_advertises_what_it_is_told_to_and_the_log_says_it(tmp_path: Path) -> None:
+    make_keys(tmp_path, "guest")
+    settings = {
+        "tls_certificate_file": f'"{tmp_path / "server.pem"}"',
+        "tls_key_file": f'"{tmp_path / "server.key"}"',
+        "stream_advertised_host": '"plain.example"',
+        "stream_advertised_port": "5000",
+        "stream_tls_advertised_host": '"secure.example"',
+        "stream_tls_advertised_port": "5001",
+    }
+    config = tmp_path / "headwater.toml"
+    config.write_text("\n".join(f"{name} = {value}" for name, value in settings.items()), "utf-8")
+    server = Server(tmp_path / "data", "--config", str(config), with_tls=True)
+    server.start()
+    try:
+        trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+        plain_end, secure_end = ("plain.example", "5000"), ("secure.example", "5001")
+        assert told_at(server.stream_port, "a") == plain_end
+        assert told_at(server.stream_tls_port, "b", tls=trusted) == secure_end
+    finally:
+        server.end()
+    for kind, end in (("streams", plain_end), ("streams-tls", secure_end)):
+        (line,) = [line for line in server.lines if f" listening {kind} " in line]
+        assert line.endswith(f"advertised to clients: {':'.join(end)}")
+
+
 def told_by(door: ListeningDoor, stream: str) -> tuple[str, str]:
+    return told_at(door.port, stream)
+
+
+def told_at(port: int, stream: str, tls: ssl.SSLContext | None = None) -> tuple[str, str]:
     """What Open says, which Metadata must say too."""
-    with Wire(HOST, door.port) as wire:
+    with Wire(HOST, port, tls=tls) as wire:
         wire.greet()
         wire.ask(plain(wire), c.SaslAuthenticateResponse)
         wire.take(c.TuneRequest)
@@ -134,9 +168,9 @@ def told_by(door: ListeningDoor, stream: str) -> tuple[str, str]:
         assert list(told) == ["advertised_host", "advertised_port"]
         wire.create(stream)
         found = wire.ask(c.MetadataRequest(wire.id(), (stream,)), c.MetadataResponse)
-        host, port = told.values()
-        assert [(broker.host, str(broker.port)) for broker in found.brokers] == [(host, port)]
-        return host, port
+        end = (told["advertised_host"], told["advertised_port"])
+        assert [(broker.host, str(broker.port)) for broker in found.brokers] == [end]
+        return end
 
 
 @pytest.mark.clause("Handshake 6", "SP-14")
