@@ -94,6 +94,12 @@ def test_who_does_not_look_at_what_it_is_granted_is_refused(
         peer.refused(Condition.NOT_IMPLEMENTED, Role.RECEIVER, source, Target(), handle=1)
 
 
+def test_a_subscription_that_is_refused_makes_no_log(peer: AmqpWire, log: str) -> None:
+    durable = jms_source(log, durable=TerminusDurability.UNSETTLED_STATE)
+    peer.refused(Condition.NOT_IMPLEMENTED, Role.RECEIVER, durable, Target())
+    peer.refused(Condition.NOT_FOUND, Role.RECEIVER, Source(log), Target())
+
+
 def test_a_browser_of_a_queue_begins_at_the_first_message_and_its_consumer_with_the_next(
     peer: AmqpWire, log: str
 ) -> None:

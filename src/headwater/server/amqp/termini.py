@@ -87,10 +87,11 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     if source.address == MANAGEMENT_NODE:
         _accept_source(container, link, msgspec.structs.replace(source, filter=None))
         return container.conversation.responses(link)
+    # First, so that a link that is refused makes no log.
+    start = start_for_jms(source, start_of(source.filter or {}))
     node = container.door.nodes.to_read(
         container.identity, container.vhost, source.address, creates=_is_to_last(source)
     )
-    start = start_for_jms(source, start_of(source.filter or {}))
     feeds = _feeds(node, start)
     _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None))
     return Consuming(link, container, node.name, feeds)
