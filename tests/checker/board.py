@@ -28,10 +28,11 @@ class Phase(enum.IntEnum):
 
 
 class ServerAddress(NamedTuple):
-    """Which life of the server listens where: each life has a port of its own, so that nobody takes one for another."""
+    """Which life of the server listens where: each life has ports of its own, so that nobody takes one for another."""
 
     life: int
     port: int
+    amqp_port: int
 
 
 class Board:
@@ -64,11 +65,12 @@ class Board:
     @property
     def address(self) -> ServerAddress:
         """Where the server is, or will be in a moment; life 0 is before the first one."""
-        return ServerAddress(*divmod(self._values[_ADDRESS], 1 << 16))
+        packed = self._values[_ADDRESS]
+        return ServerAddress(packed >> 32, packed >> 16 & 0xFFFF, packed & 0xFFFF)
 
     @address.setter
     def address(self, address: ServerAddress) -> None:
-        self._values[_ADDRESS] = address.life << 16 | address.port
+        self._values[_ADDRESS] = address.life << 32 | address.port << 16 | address.amqp_port
 
     def snapshot(self) -> bytes:
         """All of it, to see whether anything changes."""

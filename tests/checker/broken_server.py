@@ -15,6 +15,7 @@ from headwater.errors import StorageError
 from headwater.log import chunk_writer
 from headwater.log.partition import Partition
 from headwater.log.tracking import Tracking
+from headwater.server.amqp.feed import Feed
 from headwater.server.streams.consuming import Subscription
 from headwater.server.streams.session import Session
 
@@ -73,6 +74,19 @@ def skip_chunks() -> None:
     mock.patch.object(Session, "deliver", deliver_with_gaps).start()
 
 
+def skip_messages() -> None:
+    """Now and then a message is not delivered over AMQP."""
+    next_records, numbers = Feed._next_records, itertools.count(1)
+
+    def next_records_with_gaps(self: Feed, when_read: Callable[[], None]) -> Any:
+        records = next_records(self, when_read)
+        if records is not None and records.count > 1 and not next(numbers) % SKIPPED_EVERY:
+            records.pass_over(1)
+        return records
+
+    mock.patch.object(Feed, "_next_records", next_records_with_gaps).start()
+
+
 def lose_stored_offsets() -> None:
     """Stored offsets are told while the server lives, and stand in no chunk."""
 
@@ -91,6 +105,7 @@ BROKEN: dict[str, Callable[[], None]] = {
     "forget_sequences": forget_sequences,
     "all_active": all_active,
     "skip_chunks": skip_chunks,
+    "skip_messages": skip_messages,
     "lose_stored_offsets": lose_stored_offsets,
 }
 

@@ -11,11 +11,13 @@ from pathlib import Path
 import msgspec
 import uvloop
 
+from tests.checker.amqp_consumer import AmqpConsumerClient
+from tests.checker.amqp_publisher import AmqpPublisherClient
 from tests.checker.board import Phase
 from tests.checker.consumer import ConsumerClient
-from tests.checker.link import Client, Place
+from tests.checker.link import AnyClient, Place
 from tests.checker.member import MemberClient
-from tests.checker.plan import Plan
+from tests.checker.plan import AMQP_DOOR, Plan
 from tests.checker.publisher import PublisherClient
 from tests.checker.side import SideClient
 
@@ -43,14 +45,16 @@ async def _run(place: Place) -> None:
     await asyncio.gather(*pending, return_exceptions=True)
 
 
-def _clients(place: Place) -> Iterator[Client]:
+def _clients(place: Place) -> Iterator[AnyClient]:
     plan, process = place.plan, place.process
     for publisher in plan.publishers:
         if publisher.process == process:
-            yield PublisherClient(place, publisher)
+            is_amqp = publisher.door == AMQP_DOOR
+            yield (AmqpPublisherClient if is_amqp else PublisherClient)(place, publisher)
     for consumer in plan.consumers:
         if consumer.process == process:
-            yield ConsumerClient(place, consumer)
+            is_amqp = consumer.door == AMQP_DOOR
+            yield (AmqpConsumerClient if is_amqp else ConsumerClient)(place, consumer)
     if process in plan.members:
         yield MemberClient(place, process)
     if process == plan.side_process:

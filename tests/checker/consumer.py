@@ -16,7 +16,7 @@ from headwater.streams.commands import OffsetSpecification
 from tests.checker import plan
 from tests.checker.board import UNKNOWN
 from tests.checker.history import Event, QueriedOffset, Received, StoredOffset, Subscribed, now
-from tests.checker.link import Client, Link, Place
+from tests.checker.link import Link, Place, StreamClient
 
 __all__ = ["ConsumerClient", "begin_at", "received"]
 
@@ -28,7 +28,7 @@ STALLS_PER_CHUNK = 0.02
 STALL_S = (0.1, 0.8)
 
 
-class ConsumerClient(Client):
+class ConsumerClient(StreamClient):
     """Reads until it has come to where it is to come, and looks at its stored offset now and then."""
 
     def __init__(self, place: Place, consumer: plan.Consumer) -> None:

@@ -17,7 +17,7 @@ from tests.checker.verify import RUNNER
 
 __all__ = ["Faults"]
 
-LISTENING = "listening streams"
+LISTENING = "listening amqp"
 OPENED = "opened"
 FILL_MAX_S = 60.0
 LOOK_S = 0.005
@@ -155,7 +155,7 @@ class Faults:
     def _begin_life(self) -> None:
         self._server.begin()
         # Clients learn of the port at once, so that they knock while the server is not there yet.
-        self._board.address = ServerAddress(self._server.life, self._server.port)
+        self._board.address = ServerAddress(self._server.life, self._server.port, self._server.amqp_port)
         self._record(ServerStarted(RUNNER, now(), self._server.life))
 
     def _end_life(self, how: str, number: signal.Signals) -> None:

@@ -21,6 +21,7 @@ __all__ = [
     "Lost",
     "QueriedOffset",
     "Received",
+    "ReceivedMessages",
     "Recorder",
     "Refused",
     "Released",
@@ -118,6 +119,15 @@ class Received(_OnConnection, frozen=True, gc=False):
     crc: int
     announced_crc: int
     join: int = 0
+
+
+class ReceivedMessages(_OnConnection, frozen=True, gc=False):
+    """Messages with consecutive offsets; the digest is of what each says of itself."""
+
+    stream: str
+    first: int
+    count: int
+    digest: int
 
 
 class StoredOffset(_OnConnection, frozen=True, gc=False):
@@ -222,6 +232,7 @@ Event: TypeAlias = (
     | Finished
     | Subscribed
     | Received
+    | ReceivedMessages
     | StoredOffset
     | QueriedOffset
     | Updated

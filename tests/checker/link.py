@@ -6,8 +6,11 @@ import asyncio
 import random
 from collections.abc import Callable
 from pathlib import Path
+from typing import Generic, Protocol, TypeAlias, TypeVar
 
+from headwater.amqp.definitions import Condition
 from headwater.client.address import Address, Credentials
+from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.errors import (
     AuthenticationFailed,
     ClosedByPeer,
@@ -21,29 +24,41 @@ from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import HeadwaterError
 from headwater.streams.commands import ResponseCode
 from headwater.streams.connection import HEARTBEAT_S
-from tests.checker.board import Board, Phase
+from tests.checker.board import Board, Phase, ServerAddress
 from tests.checker.history import Connected, Denied, Event, Lost, Recorder, load, now
 from tests.checker.payload import Payloads
 from tests.checker.plan import Plan
 
-__all__ = ["Client", "Link", "Place"]
+__all__ = ["AmqpClient", "AmqpLink", "AnyClient", "Client", "Link", "LinkT", "Place", "StreamClient"]
 
 BACKOFF_S = (0.01, 0.5)
 CREDENTIALS = Credentials(mechanism="PLAIN")
 
 
-class Link(StreamConnection):
+class AnyLink(Protocol):
     """A connection that can be cut."""
+
+    error: HeadwaterError | None
 
     @property
     def own_port(self) -> int:
         """Our end of the connection."""
-        transport = self._protocol._transport
-        assert transport is not None
-        return int(transport.get_extra_info("sockname")[1])
 
     def cut(self) -> None:
         """End the connection as a crash of the client would."""
+
+
+LinkT = TypeVar("LinkT", bound=AnyLink)
+
+
+class Link(StreamConnection):
+    """One to the stream door."""
+
+    @property
+    def own_port(self) -> int:
+        return _own_port(self._protocol._transport)
+
+    def cut(self) -> None:
         self._protocol.abort()
 
     async def cut_within(self, frame: ReadableBuffer) -> None:
@@ -51,6 +66,17 @@ class Link(StreamConnection):
         await self.publish_frame(memoryview(frame)[: max(1, len(frame) * 2 // 3)])
         await asyncio.sleep(0.002)  # else what was written would be thrown away with the connection
         self.cut()
+
+
+class AmqpLink(AmqpConnection):
+    """One to the AMQP door."""
+
+    @property
+    def own_port(self) -> int:
+        return _own_port(self.protocol._transport)
+
+    def cut(self) -> None:
+        self.protocol.abort()
 
 
 class Place:
@@ -71,10 +97,8 @@ class Place:
         return [event for event in self.earlier if event.who == who]
 
 
-class Client:
+class Client(Generic[LinkT]):
     """Somebody who is connected most of the time; subclasses say what it does on a connection."""
-
-    heartbeat_s = HEARTBEAT_S
 
     def __init__(self, place: Place, who: str) -> None:
         self.place = place
@@ -90,19 +114,18 @@ class Client:
         while not await self._one_connection():
             await asyncio.sleep(self.rng.uniform(*BACKOFF_S) / 4)
 
-    async def serve(self, link: Link) -> bool:
+    async def open_link(self, address: ServerAddress) -> LinkT:
+        """Connect once."""
+        raise NotImplementedError
+
+    async def serve(self, link: LinkT) -> bool:
         """What happens on one connection; true if this client is done."""
         raise NotImplementedError
 
-    def cut(self, link: Link, reason: str) -> None:
+    def cut(self, link: LinkT, reason: str) -> None:
         """End the connection from here."""
         self._note_cut(reason)
         link.cut()
-
-    async def cut_within(self, link: Link, frame: ReadableBuffer) -> None:
-        """The same, with the beginning of a frame as the last that is sent."""
-        self._note_cut("cut within a frame")
-        await link.cut_within(frame)
 
     def is_draining(self) -> bool:
         """Whether faults of its own are over."""
@@ -138,31 +161,63 @@ class Client:
         else:
             self.record(Denied(self.who, now(), self.attempt, reason))
 
-    async def _connect(self) -> Link:
+    async def _connect(self) -> LinkT:
         """A new connection; tries for as long as it takes."""
         delay_s, longest_s = BACKOFF_S
         while True:
-            life, port = self.board.address
+            address = self.board.address
             try:
-                link = await Link.connect(
-                    Address(port=port), CREDENTIALS, connection_name=self.who, heartbeat_s=self.heartbeat_s
-                )
+                link = await self.open_link(address)
             except AuthenticationFailed as error:
                 self.record(Denied(self.who, now(), self.attempt, str(error)))
             except HeadwaterError:
                 pass  # the server is not there, or went away again
             else:
-                assert isinstance(link, Link)
                 self._is_cut = False
                 self.attempt += 1
-                self.record(Connected(self.who, now(), self.attempt, life, link.own_port))
+                self.record(Connected(self.who, now(), self.attempt, address.life, link.own_port))
                 return link
             await asyncio.sleep(delay_s * self.rng.uniform(0.5, 1.5))
             delay_s = min(2 * delay_s, longest_s)
 
 
+class StreamClient(Client[Link]):
+    """One of the stream door."""
+
+    heartbeat_s = HEARTBEAT_S
+
+    async def open_link(self, address: ServerAddress) -> Link:
+        link = await Link.connect(
+            Address(port=address.port), CREDENTIALS, connection_name=self.who, heartbeat_s=self.heartbeat_s
+        )
+        assert isinstance(link, Link)
+        return link
+
+    async def cut_within(self, link: Link, frame: ReadableBuffer) -> None:
+        """End the connection from here, with the beginning of a frame as the last that is sent."""
+        self._note_cut("cut within a frame")
+        await link.cut_within(frame)
+
+
+class AmqpClient(Client[AmqpLink]):
+    """One of the AMQP door."""
+
+    async def open_link(self, address: ServerAddress) -> AmqpLink:
+        link = await AmqpLink.connect(Address(port=address.amqp_port), CREDENTIALS)
+        assert isinstance(link, AmqpLink)
+        return link
+
+
+AnyClient: TypeAlias = StreamClient | AmqpClient
+
+
+def _own_port(transport: asyncio.Transport | None) -> int:
+    assert transport is not None, "it is connected"
+    return int(transport.get_extra_info("sockname")[1])
+
+
 def _is_excused(error: HeadwaterError | None) -> bool:
     """Whether a fault explains this end of a connection."""
     if isinstance(error, ClosedByPeer):
-        return error.code == ResponseCode.OK  # a server that stops says so
+        return error.code in (ResponseCode.OK, Condition.CONNECTION_FORCED)  # a server that stops says so
     return isinstance(error, ConnectionLost | PeerSilent | PeerUnreachable | RequestTimedOut)

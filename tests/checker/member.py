@@ -21,7 +21,7 @@ from tests.checker.history import (
     Updated,
     now,
 )
-from tests.checker.link import Client, Link, Place
+from tests.checker.link import Link, Place, StreamClient
 
 __all__ = ["MemberClient"]
 
@@ -36,7 +36,7 @@ STORES_BEFORE_STEPPING_DOWN = 0.7
 CREDIT = 5
 
 
-class MemberClient(Client):
+class MemberClient(StreamClient):
     """One connection with a member of each group, on each of its streams."""
 
     def __init__(self, place: Place, name: str) -> None:

@@ -13,15 +13,17 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from isal.isal_zlib import crc32
 
+from headwater.encoding.amqp_message import Data, Message, decode_message
 from headwater.encoding.compression import Compression, pack_sub_batch
+from headwater.errors import MalformedValue
 from headwater.streams.publish import encode_filtered_publish, encode_publish, publish_header
 
-__all__ = ["BadPayload", "Identity", "Payloads"]
+__all__ = ["BadPayload", "Identity", "Payloads", "body_of", "digest_of", "filter_of"]
 
 MAGIC = b"HWck"
 FILLER_BYTES_MAX = 96
@@ -62,14 +64,24 @@ class Payloads:
         rest = _IDENTITY.pack(publisher, attempt, id_, index, count) + self._pool[start : start + size]
         return _PREFIX.pack(MAGIC, crc32(rest)) + rest
 
-    def read(self, body: bytes) -> Identity:
-        """Which message this is; raises `BadPayload` unless every byte is as it was sent."""
+    def read(self, record: bytes) -> Identity:
+        """Which message this is, be it an AMQP message or bare; raises `BadPayload` unless it is as it was sent."""
+        body = record
+        if not record.startswith(MAGIC):
+            try:
+                body = body_of(decode_message(record, 0, len(record)))
+            except MalformedValue as error:
+                raise BadPayload(str(error)) from error
         if len(body) < _HEAD_BYTES or body[:4] != MAGIC:
             raise BadPayload(f"{len(body)} bytes that begin with {body[:8].hex()} are none of ours")
         identity = Identity(*_IDENTITY.unpack_from(body, _PREFIX.size))
         if body != self.body(*identity):
             raise BadPayload(f"{identity} has other bytes than were sent")
         return identity
+
+    def bodies(self, publisher: int, attempt: int, ids: range) -> list[bytes]:
+        """The contents of messages of one record each."""
+        return [self.body(publisher, attempt, id_) for id_ in ids]
 
     def frame(
         self,
@@ -84,7 +96,7 @@ class Payloads:
         """A Publish of these ids; each is one message, or a sub-batch of so many records with a compression."""
         if sub_batch is not None:
             return self._sub_batches(wire_id, publisher, attempt, ids, *sub_batch)
-        bodies = [self.body(publisher, attempt, id_) for id_ in ids]
+        bodies = self.bodies(publisher, attempt, ids)
         if not filters:
             return encode_publish(wire_id, zip(ids, bodies, strict=True))
         values = [filter_of(filters, id_) for id_ in ids]
@@ -99,6 +111,19 @@ class Payloads:
             parts += (_ID.pack(id_), pack_sub_batch(bodies, Compression(compression)))
         parts[0] = publish_header(wire_id, len(ids), sum(map(len, parts)))
         return b"".join(parts)
+
+
+def body_of(message: Message) -> bytes:
+    """The one data section of a message; raises `BadPayload` for any other body."""
+    body = message.body
+    if not (isinstance(body, Data) and len(body.sections) == 1):
+        raise BadPayload(f"a message with the body {body!r:.80}")
+    return bytes(body.sections[0])
+
+
+def digest_of(identities: Iterable[Identity]) -> int:
+    """One number for messages in their order."""
+    return crc32(b"".join(_IDENTITY.pack(*identity) for identity in identities))
 
 
 def filter_of(filters: Sequence[str], id_: int) -> str | None:

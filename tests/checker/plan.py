@@ -9,8 +9,9 @@ import msgspec
 
 from headwater.encoding.compression import Compression
 
-__all__ = ["Consumer", "Group", "Plan", "Publisher", "Stream", "make_plan"]
+__all__ = ["AMQP_DOOR", "STREAM_DOOR", "Consumer", "Group", "Plan", "Publisher", "Stream", "make_plan"]
 
+AMQP_DOOR, STREAM_DOOR = "amqp", "streams"
 IN_FLIGHT_WANTED = 100_000
 PARTITIONS = 3
 MEMBER_PROCESSES = 3
@@ -40,6 +41,7 @@ class Publisher(msgspec.Struct, frozen=True):
     filters: tuple[str, ...] = ()
     sub_batch: tuple[int, int] | None = None
     """Records, and their compression."""
+    door: str = STREAM_DOOR
 
     @property
     def records_per_id(self) -> int:
@@ -60,6 +62,7 @@ class Consumer(msgspec.Struct, frozen=True):
     match_unfiltered: bool = False
     stalls: bool = False
     """Whether it stops reading now and then."""
+    door: str = STREAM_DOOR
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -169,6 +172,7 @@ def _publishers(
         ("filtered", filtered.name),
         ("filtered", filtered.name),
     ]
+    places += [("anonymous amqp", plain[0].name), ("anonymous amqp", partitions[0].name)]
     # More than what is wanted in flight, for not all of them fill their windows.
     window = 3 * IN_FLIGHT_WANTED // 2 // len(places)
     for number, (kind, stream) in enumerate(places):
@@ -184,6 +188,7 @@ def _publishers(
             rate=rng.choice((200, 1000, 2000)),
             filters=("red", "green", "") if kind == "filtered" else (),
             sub_batch=(records, int(compression)) if "sub-batch" in kind else None,
+            door=AMQP_DOOR if "amqp" in kind else STREAM_DOOR,
         )
 
 
@@ -204,3 +209,7 @@ def _consumers(
     yield Consumer(
         "green or none", filtered.name, "consume-1", "position", 3, filters=("green",), match_unfiltered=True
     )
+    # What the one door takes the other one gives: streams with sub-batches, with filter values, and of both doors.
+    for stream, resumes in ((plain[0], "position"), (plain[1], "first"), (filtered, "position")):
+        credit = rng.choice((10, 100, 1000))
+        yield Consumer(f"amqp on {stream.name}", stream.name, "consume-amqp", resumes, credit, door=AMQP_DOOR)

@@ -13,6 +13,7 @@ from tests.checker.history import (
     Event,
     QueriedOffset,
     Received,
+    ReceivedMessages,
     SideRead,
     StoredOffset,
     Updated,
@@ -30,6 +31,7 @@ class Figures(msgspec.Struct):
     stored: int = 0
     confirmed: int = 0
     delivered: int = 0
+    delivered_amqp: int = 0
     offsets_stored: int = 0
     offsets_told: int = 0
     turns: int = 0
@@ -42,9 +44,9 @@ class Figures(msgspec.Struct):
         faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
         return (
             f"{self.stored:,} records stored, {self.confirmed:,} ids confirmed, {self.delivered:,} records "
-            f"delivered, {self.offsets_stored} offsets stored and {self.offsets_told} told, {self.turns} turns "
-            f"of single active consumers, {self.side_streams} side streams, {self.lives} lives of the server, "
-            f"{self.in_flight_max:,} records in flight at a kill; {faults}"
+            f"delivered and {self.delivered_amqp:,} over AMQP, {self.offsets_stored} offsets stored and "
+            f"{self.offsets_told} told, {self.turns} turns of single active consumers, {self.side_streams} side "
+            f"streams, {self.lives} lives of the server, {self.in_flight_max:,} records in flight at a kill; {faults}"
         )
 
 
@@ -80,6 +82,8 @@ def figures_of(histories: Mapping[str, Sequence[Event]], contents: Mapping[str, 
             figures.confirmed += sum(count for _, count in event.runs)
         elif isinstance(event, Received):
             figures.delivered += event.records
+        elif isinstance(event, ReceivedMessages):
+            figures.delivered_amqp += event.count
         elif isinstance(event, StoredOffset):
             figures.offsets_stored += 1
         elif isinstance(event, QueriedOffset):

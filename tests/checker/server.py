@@ -36,16 +36,18 @@ class ServerProcess:
         self.data = folder / "data"
         self.life = 0
         self.port = 0
+        """Of the stream door."""
+        self.amqp_port = 0
         self._folder = folder
         self._command = command
         self._process: subprocess.Popen[bytes] | None = None
 
     def begin(self) -> None:
-        """Begin a life; it listens later, on a port that was free a moment ago."""
+        """Begin a life; it listens later, on ports that were free a moment ago."""
         self.life += 1
-        self.port = _free_port()
+        self.port, self.amqp_port = _free_port(), _free_port()
         arguments = ["serve", "--data", str(self.data), "--stream-port", str(self.port)]
-        arguments += ["--amqp-port", "0", "--http-port", "0"]
+        arguments += ["--amqp-port", str(self.amqp_port), "--http-port", "0"]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         with self._log(self.life).open("wb") as log:
             self._process = subprocess.Popen(

@@ -9,7 +9,7 @@ from headwater.client.stream_consumer import FIRST, StreamConsumer
 from headwater.client.stream_publisher import StreamPublisher
 from tests.checker.content import runs_of
 from tests.checker.history import SideRead, SideStep, now
-from tests.checker.link import Client, Link, Place
+from tests.checker.link import Link, Place, StreamClient
 from tests.checker.payload import Payloads
 
 __all__ = ["SIDE_PUBLISHER", "SideClient"]
@@ -21,7 +21,7 @@ PAUSE_S = (0.1, 1.0)
 READ_TIMEOUT_S = 120.0
 
 
-class SideClient(Client):
+class SideClient(StreamClient):
     """The one who knows what should be in the stream."""
 
     def __init__(self, place: Place, stream: str) -> None:

@@ -28,6 +28,7 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
     assert figures.in_flight_max >= IN_FLIGHT_WANTED, str(report)
     assert figures.faults["kill under load"] >= 1
     assert figures.confirmed >= IN_FLIGHT_WANTED
+    assert figures.delivered_amqp > 0
     assert figures.offsets_told > 0
     assert figures.turns > 0
     print(report)
@@ -40,6 +41,7 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
         ("forget_sequences", {Kind.DUPLICATED, Kind.SEQUENCE_BEHIND}),
         ("all_active", {Kind.TWO_ACTIVE}),
         ("skip_chunks", {Kind.SKIPPED}),
+        ("skip_messages", {Kind.SKIPPED}),
         ("lose_stored_offsets", {Kind.OFFSET_BEHIND}),
     ],
 )

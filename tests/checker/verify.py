@@ -6,10 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tests.checker.content import StreamContent, target_of
 from tests.checker.history import Denied, Event, Finished, ServerEnded
-from tests.checker.plan import Consumer, Plan
+from tests.checker.plan import AMQP_DOOR, Consumer, Plan
 from tests.checker.turns import ServerFacts
 from tests.checker.verify_consuming import check_consumer, check_offsets, filters_of
 from tests.checker.verify_groups import check_group
+from tests.checker.verify_messages import check_messages
 from tests.checker.verify_publishing import check_content, check_publisher
 from tests.checker.verify_sides import check_side_stream
 from tests.checker.violation import Kind, Violation
@@ -47,7 +48,10 @@ def _verify(
         content = contents[consumer.stream]
         target = target_of_consumer(plan, consumer, content)
         history = histories.get(consumer.name, ())
-        yield from check_consumer(consumer, history, content, plan.publishers, target)
+        if consumer.door == AMQP_DOOR:
+            yield from check_messages(consumer.name, history, content, target)
+        else:
+            yield from check_consumer(consumer, history, content, plan.publishers, target)
     members = {name: histories.get(name, ()) for name in plan.members}
     for group in plan.groups:
         for stream in group.streams:
