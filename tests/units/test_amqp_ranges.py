@@ -1,4 +1,4 @@
-"""Serial numbers and sets of ids against plain arithmetic and plain sets."""
+"""Sets of ids against plain sets."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.amqp.ranges import IdRanges, RangeBudget
-from headwater.amqp.serial import unwrapped, wrapped
 
 spans = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pair: (min(pair), max(pair)))
 steps = st.lists(st.tuples(st.booleans(), spans), max_size=30)
-
-
-@given(st.integers(0, 2**40), st.integers(-(2**31), 2**31 - 1))
-def test_a_serial_number_is_the_counter_nearest_to_what_is_known(near: int, distance: int) -> None:
-    assert unwrapped(wrapped(near + distance), near) == near + distance
 
 
 @given(steps)

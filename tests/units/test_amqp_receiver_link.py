@@ -403,7 +403,8 @@ def test_a_sender_that_settles_with_gaps_has_a_limit() -> None:
     # It was the link's own choice to let its sender settle last: others are not concerned.
     peer.say((transfer(number + 2, 1), BODY))
     assert first.is_attached
-    assert peer.tested.unsettled_budget.count == 1
+    assert first.unsettled.count == 1
+    assert peer.tested.unsettled_budget.count == 0
 
 
 def test_a_run_ends_where_an_event_does() -> None:

@@ -63,13 +63,13 @@ class ReceiverLink(Link):
 
     def __init__(self, session: Session, name: str) -> None:
         super().__init__(session, name)
-        self.unsettled = IdRanges(session.connection.unsettled_budget)
+        self.unsettled = IdRanges()
         """Delivered, and not settled by both sides."""
         self.available = 0
         """What the sender said it could send."""
         self._is_draining = False
         self._partial: _Partial | None = None
-        self._settled_first = IdRanges(session.connection.unsettled_budget)
+        self._settled_first = IdRanges()
         """Of a link with receiver-settle-mode second, the deliveries that their sender wants settled at once."""
 
     # Credit
@@ -90,6 +90,10 @@ class ReceiverLink(Link):
     def receive_attach(self, attach: Attach) -> None:
         super().receive_attach(attach)
         self.delivery_count = attach.initial_delivery_count or 0
+        if self.rcv_settle_mode is ReceiverSettleMode.SECOND:
+            # The sender has the last word. What we settle ourselves is bounded by the credit that we give.
+            self.unsettled = IdRanges(self.session.connection.unsettled_budget)
+            self._settled_first = IdRanges(self.session.connection.unsettled_budget)
 
     def receive_flow(self, flow: Flow) -> None:
         if flow.delivery_count is not None:
@@ -197,9 +201,9 @@ class ReceiverLink(Link):
         return mode is SenderSettleMode.MIXED or (mode is SenderSettleMode.SETTLED) == is_settled
 
     def _holds_too_much(self) -> bool:
-        """Whether the peer, who has the last word of what is settled, has not said it too often."""
-        is_last_word_theirs = self.rcv_settle_mode is ReceiverSettleMode.SECOND
-        return is_last_word_theirs and self.session.connection.unsettled_budget.is_full
+        """Whether the sender has the last word of what is settled, and has left too much without it."""
+        has_last_word = self.rcv_settle_mode is ReceiverSettleMode.SECOND
+        return has_last_word and self.session.connection.unsettled_budget.is_full
 
     def _check_transfer(self, transfer: Transfer) -> None:
         if transfer.delivery_tag is not None and len(transfer.delivery_tag) > DELIVERY_TAG_BYTES_MAX:
