@@ -71,8 +71,9 @@ class _Demo:
         self._show_log()
         try:
             self._start()
-            self._publish()
+            published = self._publish()
             self._tail()
+            self._show_amqp(published)
             published = self._kill()
             self._recover(published)
             self._send_again(published)
@@ -109,15 +110,15 @@ class _Demo:
             took = self._server.start()
         self._say(
             "serve",
-            f"for RabbitMQ Stream clients on 127.0.0.1:{self._server.port}, process {self._server.pid}, "
-            f"ready after {took:.1f} s",
+            f"process {self._server.pid}, ready after {took:.1f} s: RabbitMQ Stream clients on "
+            f"127.0.0.1:{self._server.stream_port}, AMQP 1.0 clients on 127.0.0.1:{self._server.amqp_port}",
         )
 
-    def _publish(self) -> None:
+    def _publish(self) -> Published:
         from headwater.cli.demo_shop import publish_for
 
         with self._busy("publish"):
-            done = _run(publish_for(self._server.port, self._seconds))
+            done = _run(publish_for(self._server.stream_port, self._seconds))
         waited = (
             f", p50 {done.confirm.p50_ms:.1f} ms, p99 {done.confirm.p99_ms:.1f} ms" if done.confirm else ""
         )
@@ -126,20 +127,45 @@ class _Demo:
             f"{_shown(done.sent)} orders through the door, all confirmed: "
             f"[bold]{_rate(done.sent / done.seconds)}[/]{waited}",
         )
+        return done
 
     def _tail(self) -> None:
-        from headwater.cli.demo_shop import last_orders
+        from headwater.cli.demo_shop import ORDERS, last_messages
 
-        for index, (offset, body) in enumerate(_run(last_orders(self._server.port, ORDERS_SHOWN))):
+        last = _run(last_messages(self._server.stream_port, ORDERS, ORDERS_SHOWN))
+        for index, (offset, body) in enumerate(last):
             # A body is data: markup in it would be none of ours.
             self._say("" if index else "tail", f"[dim]{offset:>11,}[/]  ", body)
+
+    def _show_amqp(self, published: Published) -> None:
+        from headwater.cli.demo_amqp import RETURNS, read_over_amqp, send_over_amqp
+        from headwater.cli.demo_shop import ORDERS, last_messages
+
+        server = self._server
+        with self._busy("amqp"):
+            took = _run(read_over_amqp(server.amqp_port, ORDERS, published.sent))
+        self._say(
+            "amqp",
+            f"the same {_shown(published.sent)} orders, read by an AMQP 1.0 client from the first: "
+            f"[bold]{_rate(published.sent / took)}[/]",
+        )
+        with self._busy("amqp"):
+            accepted, took = _run(send_over_amqp(server.amqp_port, self._seconds / 2))
+            ((offset, body),) = _run(last_messages(server.stream_port, RETURNS, 1))
+        self._say(
+            "",
+            f"{_shown(accepted)} returns sent over AMQP 1.0, each accepted from disk: "
+            f"[bold]{_rate(accepted / took)}[/]; a stream client reads the last one:",
+        )
+        self._say("", f"[dim]{offset:>11,}[/]  ", body)
+        self._demand(offset + 1 == accepted, "Returns are missing.")
 
     def _kill(self) -> Published:
         from headwater.cli.demo_shop import publish_until_lost
 
         after = KILL_AFTER_SHARE * self._seconds
         with self._busy("kill -9"):
-            done = _run(publish_until_lost(self._server.port, after, self._server.kill))
+            done = _run(publish_until_lost(self._server.stream_port, after, self._server.kill))
         self._say(
             "kill -9",
             f"the server under load: {_shown(done.confirmed_through)} orders were confirmed, "
@@ -152,7 +178,7 @@ class _Demo:
 
         with self._busy("recover"):
             took = self._server.start()
-            found = _run(read_back(self._server.port))
+            found = _run(read_back(self._server.stream_port))
         lost = max(published.confirmed_through - found.count, 0)
         self._say(
             "recover",
@@ -169,8 +195,8 @@ class _Demo:
         if first > last:
             return
         with self._busy("again"):
-            before, behind = _run(send(self._server.port, first, last))
-            found = _run(read_back(self._server.port, first))
+            before, behind = _run(send(self._server.stream_port, first, last))
+            found = _run(read_back(self._server.stream_port, first))
         self._say(
             "again",
             f"the {_shown(last - first + 1)} orders whose fate the shop does not know, sent once more: "

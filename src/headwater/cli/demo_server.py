@@ -17,7 +17,8 @@ __all__ = ["DemoServer", "ServerDidNotStart"]
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 LOOK_INTERVAL_S = 0.02
-_LISTENING = re.compile(r"listening streams \S+:(\d+)")
+DOORS = 2
+_LISTENING = re.compile(r"listening (streams|amqp) \S+:(\d+)")
 
 
 class ServerDidNotStart(HeadwaterError):
@@ -36,7 +37,7 @@ class DemoServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.port = 0
+        self.stream_port = self.amqp_port = 0
 
     @property
     def pid(self) -> int:
@@ -62,11 +63,11 @@ class DemoServer:
                 env=environment,
                 start_new_session=True,
             )
-        while not (found := _LISTENING.search(said := log.read_text(errors="replace"))):
+        while len(ports := dict(_LISTENING.findall(said := log.read_text(errors="replace")))) < DOORS:
             if self._process.poll() is not None or time.monotonic() - started > START_TIMEOUT_S:
                 raise ServerDidNotStart(said.strip())
             time.sleep(LOOK_INTERVAL_S)
-        self.port = int(found[1])
+        self.stream_port, self.amqp_port = int(ports["streams"]), int(ports["amqp"])
         return time.monotonic() - started
 
     def kill(self) -> None:

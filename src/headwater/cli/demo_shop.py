@@ -20,7 +20,7 @@ __all__ = [
     "ORDERS",
     "Published",
     "ReadBack",
-    "last_orders",
+    "last_messages",
     "publish_for",
     "publish_until_lost",
     "read_back",
@@ -129,10 +129,10 @@ async def read_back(port: int, first: int = 1) -> ReadBack:
         return ReadBack(behind, is_exact, time.monotonic() - started)
 
 
-async def last_orders(port: int, count: int) -> list[tuple[int, str]]:
-    """Offsets and bodies of the last orders."""
+async def last_messages(port: int, stream: str, count: int) -> list[tuple[int, str]]:
+    """Offsets and bodies of the last messages of a stream."""
     async with await _connect(port) as connection:
-        consumer = await StreamConsumer.open(connection, ORDERS, LAST)
+        consumer = await StreamConsumer.open(connection, stream, LAST)
         chunk = await consumer.next_chunk()
         assert chunk is not None
         found = list(chunk.messages())[-count:]
