@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import struct
 import zlib
@@ -155,7 +156,7 @@ def test_any_definition_reads_or_is_foreign_or_newer(data: bytes) -> None:
         lambda: read_definition(files, DATA),
         lambda: read_store_definition(files, DATA / "log.json"),
     ):
-        with pytest.raises((ForeignFile, NewerFormat)):
+        with contextlib.suppress(ForeignFile, NewerFormat):
             read()
 
 
