@@ -185,7 +185,7 @@ async def listening(peer: AmqpNode) -> AsyncIterator[Address]:
         yield Address("127.0.0.1", server.sockets[0].getsockname()[1])
     finally:
         server.close()
-        if hasattr(peer, "writer"):
+        async with asyncio.timeout(WAIT_S):
             await peer.gone.wait()
 
 

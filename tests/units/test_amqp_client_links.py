@@ -85,7 +85,7 @@ def test_an_answer_without_a_terminus_is_a_refusal_although_no_detach_follows() 
         return isinstance(event, LinkAttached)
 
     async def work() -> None:
-        async with talk(answer, request_timeout_s=0.05) as (connection, node):
+        async with talk(answer, request_timeout_s=0.5) as (connection, node):
             with pytest.raises(LinkRefused, match="it gave no reason"):
                 await AmqpSender.open(connection, "log")
             connection.request_timeout_s = WAIT_S
@@ -111,10 +111,11 @@ def test_a_session_that_ends_over_an_attach_is_a_refusal() -> None:
 
 def test_an_attach_without_an_answer_is_given_up_and_an_answer_that_comes_late_means_nothing() -> None:
     async def work() -> None:
-        async with talk(request_timeout_s=0.05) as (connection, peer):
+        async with talk() as (connection, peer):
             session = AmqpSession(connection)
             peer.reads.clear()
             await AmqpSender.open(session, "log")  # what it read before it stopped
+            connection.request_timeout_s = 0.05
             with pytest.raises(RequestTimedOut, match="attach of a receiver from log"):
                 await AmqpReceiver.open(session, "log")
             connection.request_timeout_s = WAIT_S

@@ -101,8 +101,9 @@ def test_a_drain_returns_when_the_node_has_given_the_credit_up() -> None:
 
 def test_a_drain_that_the_node_does_not_answer_is_given_up() -> None:
     async def work() -> None:
-        async with talk(request_timeout_s=0.05) as (connection, _):
+        async with talk() as (connection, _):
             receiver = await AmqpReceiver.open(connection, "log", credit_count=20)
+            connection.request_timeout_s = 0.05
             with pytest.raises(RequestTimedOut, match="drain of a receiver from log"):
                 await receiver.drain()
             connection.request_timeout_s = WAIT_S

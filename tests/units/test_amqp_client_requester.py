@@ -123,6 +123,7 @@ def test_an_answer_that_does_not_come_is_given_up_and_strange_ones_are_passed_ov
             requester = await AmqpRequester.open(connection)
             with pytest.raises(RequestTimedOut, match=r"a request to \$management within 0\.05 s"):
                 await requester.call("READ", "log", timeout_s=0.05)
+            await wait_for(lambda: peer.bodies)
             late = asked(peer)[0]
             reply(peer, late, "late")
             peer.sender.send(b"no message")
