@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headwater.amqp.definitions import Condition
+from headwater.amqp.definitions import Condition, ReceiverSettleMode
 from headwater.amqp.link import Link
 from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
@@ -99,9 +99,20 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
 
 def _accept_target(container: Container, link: ReceiverLink, target: Target) -> None:
     container.make_way_for(link)
+    if _waits_to_be_settled(link):
+        link.rcv_settle_mode = ReceiverSettleMode.FIRST
     granted = msgspec.structs.replace(target, **NOT_DURABLE, capabilities=_granted(target.capabilities))
     source = link.remote.source
     link.accept(source if isinstance(source, Source) else None, granted)
+
+
+def _waits_to_be_settled(link: ReceiverLink) -> bool:
+    """Whether the peer asks us to settle second, and never settles first: the Event Hubs SDK for Python.
+
+    It waits for our settling, so we say that we settle first: the mode is ours to decide (section 2.7.3).
+    """
+    source = link.remote.source
+    return isinstance(source, Source) and source.address == f"sender-link-{link.name}"
 
 
 def _accept_source(container: Container, link: SenderLink, source: Source) -> None:
