@@ -422,6 +422,20 @@ def test_with_receiver_settle_mode_second_the_sender_has_the_last_word(
 
 
 @pytest.mark.clause("AMQP flow 6")
+def test_a_sender_that_waits_for_our_settling_is_told_that_we_settle_first(peer: AmqpWire, log: str) -> None:
+    """The Event Hubs SDK for Python asks for the second mode all the same; its source tells who it is."""
+    second = ReceiverSettleMode.SECOND
+    source = Source("sender-link-of-a-hub")
+    answer = peer.attach(Role.SENDER, source, Target(log), name="of-a-hub", rcv_settle_mode=second)
+    assert answer.rcv_settle_mode is ReceiverSettleMode.FIRST
+    peer.take(Flow)
+    peer.send(transfer(0, data(b"x")))
+    assert peer.take(Disposition).settled
+    other = peer.attach(Role.SENDER, source, Target(log), name="other", handle=1, rcv_settle_mode=second)
+    assert other.rcv_settle_mode is second
+
+
+@pytest.mark.clause("AMQP flow 6")
 def test_a_link_that_settles_first_refuses_a_delivery_that_wants_the_other(peer: AmqpWire, log: str) -> None:
     peer.sender(log)
     peer.send(transfer(0, data(b"x"), rcv_settle_mode=ReceiverSettleMode.SECOND))
