@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import socket
 import ssl
 import struct
@@ -89,6 +90,10 @@ class PeerSocket:
         except ConnectionError:
             pass
         return bytes(parts)
+
+    def has_something(self, within_s: float) -> bool:
+        """Whether bytes came, or the end, within this time."""
+        return bool(select.select([self._socket], [], [], within_s)[0])
 
     def assert_silent(self) -> None:
         """Nothing has come so far."""
