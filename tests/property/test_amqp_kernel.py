@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from headwater.encoding import _amqp_kernel as compiled
 from headwater.encoding._span_kernel import SPAN_FIELDS
-from headwater.errors import MalformedChunk
+from headwater.encoding.amqp_message import decode_message
+from headwater.errors import MalformedChunk, MalformedValue
 from tests.amqp_frames import (
     NULL,
     TRUE,
@@ -245,9 +246,47 @@ def test_a_message_is_skimmed_wherever_it_stands(form: Any, message: Message, be
     assert form.skim_message(memoryview(data), len(before), len(data)) == expected
 
 
-@pytest.mark.parametrize("record", [b"", b"\0", b"\0\x53\x75", b"\0\x53\x6f\x40", b"\0\x53\x79\x40", b"text"])
-def test_what_has_no_known_section_first_is_no_message(record: bytes) -> None:
+@pytest.mark.parametrize(
+    "record",
+    [
+        *(b"", b"\0", b"\0\x53\x75", b"\0\x53\x6f\x40", b"\0\x53\x79\x40", b"text"),
+        b"\0\x53\x75\xa0\x04cut",
+        b"\0\x53\x75\xb0\0\0\0\x04cut",
+        b"\0\x53\x75\xb0\xff\xff\xff\xffcut",
+        b"\0\x53\x75\xa0\x01abehind",
+        b"\0\x53\x75\xa0\x01a\0\x53\x79\x40",
+        b"\0\x53\x77\0\x53\x01",
+        b"\0\x53\x77" + b"\0" * 9,
+        b"\0\x53\x77\x30",
+        b"\0\x53\x77\x81\0",
+    ],
+)
+def test_what_known_sections_do_not_fill_is_no_message(record: bytes) -> None:
     assert same(lambda form: form.skim_message(record, 0, len(record))) == ("result", (False, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(b"\x40", b"\x41", b"\x44", b"\x45", b"\x50\x01", b"\x60\0\1", b"\x70\0\0\0\1"),
+        *(b"\x80" + bytes(8), b"\x98" + bytes(16), b"\xa1\0", b"\xb1\0\0\0\1a", b"\xc0\1\0", b"\xc1\1\0"),
+        *(b"\xd0\0\0\0\4\0\0\0\0", b"\xe0\2\0\x40", b"\xf0\0\0\0\5\0\0\0\0\x40"),
+        *(b"\0\x53\1\x40", b"\0\0\x53\1\x53\2\0\x53\3\x40"),
+    ],
+)
+def test_a_body_of_any_value_is_a_message(value: bytes) -> None:
+    record = b"\0\x53\x77" + value
+    decode_message(record, 0, len(record))
+    assert same(lambda form: form.skim_message(record, 0, len(record))) == ("result", (True, 0, 0))
+
+
+@given(st.binary(max_size=40).map(lambda tail: b"\0\x53\x75\xa0\x02ab" + tail))
+def test_what_decodes_is_a_message(record: bytes) -> None:
+    try:
+        decode_message(record, 0, len(record))
+    except MalformedValue:
+        return
+    assert same(lambda form: form.skim_message(record, 0, len(record)))[1][0]
 
 
 @EACH
@@ -394,7 +433,7 @@ def test_entries_are_skimmed(form: Any, parts: list[bytes], room: int, count: in
         head_start, head_end, rest_start, rest_end = spans[at : at + 4]
         is_message, head_bytes, annotations_end = form.skim_message(part, 0, len(part))
         begin = rest_end - len(part)
-        assert rest_start == begin + annotations_end
+        assert rest_start == begin + (annotations_end if is_message else 0)
         assert (head_start, head_end) == ((begin, begin + head_bytes) if is_message else (-1, -1))
 
 

@@ -136,14 +136,14 @@ def scan_transfers(
 
 
 def skim_message(buffer: object, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> tuple[bool, int, int]:
-    """Whether this is a message: its first section is known; and where its delivery annotations begin and end.
+    """Whether this is a message: known sections fill it; and where its delivery annotations begin and end.
 
     Without any, that is where they would stand: behind the header if there is one.
     """
     _check_span(len(buffer), start, end)
     p: cython.p_const_uchar = _readable(buffer)
     head_end: cython.Py_ssize_t = _after_header(p, start, end)
-    return 0x70 <= _code(p, start, end) <= 0x78, head_end, _after_annotations(p, head_end, end)
+    return _is_message(p, start, end), head_end, _after_annotations(p, head_end, end)
 
 
 def skim_entries(
@@ -169,14 +169,15 @@ def skim_entries(
         if end - record < size:
             raise MalformedChunk(position, f"entry {found}: an entry reaches beyond the end")
         position = record + size
-        head_end: cython.Py_ssize_t = _after_header(p, record, position)
         at: cython.Py_ssize_t = 4 * found
-        fields[at + 2] = _after_annotations(p, head_end, position)
+        fields[at] = fields[at + 1] = -1
+        fields[at + 2] = record
         fields[at + 3] = position
-        if not 0x70 <= _code(p, record, position) <= 0x78:
-            record = head_end = -1
-        fields[at] = record
-        fields[at + 1] = head_end
+        if _is_message(p, record, position):
+            head_end: cython.Py_ssize_t = _after_header(p, record, position)
+            fields[at] = record
+            fields[at + 1] = head_end
+            fields[at + 2] = _after_annotations(p, head_end, position)
         found += 1
     return found, position
 
@@ -398,6 +399,19 @@ def _after_annotations(
     return start if behind < 0 else behind
 
 
+@cython.cfunc
+@cython.exceptval(check=False)
+def _is_message(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether known sections fill the span; what is in them is for others to see."""
+    is_known: cython.bint = start < end
+    while is_known and start < end:
+        is_known = 0x70 <= _code(p, start, end) <= 0x78
+        if is_known:
+            start = _value_end(p, _after_descriptor(p, start), end)
+            is_known = start >= 0
+    return is_known
+
+
 # Values (section 1.6).
 
 
@@ -447,22 +461,46 @@ def _compound_end(
     p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, short: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """Behind the list (C0) or map (C1) at the position, in its short form, its long one, or empty."""
-    left: cython.longlong = end - at
-    if left < 1:
+    if at >= end:
         return -1
-    size: cython.longlong
+    behind: cython.Py_ssize_t = _value_end(p, at, end)
     if p[at] == short:
-        if left < 3 or p[at + 1] < 1 or left - 2 < p[at + 1]:
-            return -1
-        return at + 2 + p[at + 1]
+        return behind if p[at + 1] else -1
     if p[at] == short + 0x10:
-        if left < 9:
+        return behind if behind < 0 or behind >= at + 9 else -1
+    return behind if p[at] == 0x45 and short == 0xC0 else -1
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _value_end(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """Behind the value at the position, by the widths of section 1.2.2; -1 if it is not whole."""
+    awaited: cython.Py_ssize_t = 1
+    while awaited:
+        if at >= end:
             return -1
-        size = _u32(p, at + 1)
-        if size < 4 or left - 5 < size:
+        width: cython.Py_ssize_t = p[at] >> 4
+        at += 1
+        if width == 0:
+            if p[at - 1]:
+                return -1
+            awaited += 1  # a descriptor, and what it describes
+            continue
+        if width < 4:
             return -1
-        return at + 5 + size
-    return at + 1 if p[at] == 0x45 and short == 0xC0 else -1
+        left: cython.longlong = end - at
+        size: cython.longlong = 0
+        if width < 10:
+            size = 0 if width == 4 else 1 << (width - 5)
+        elif width & 1 == 0:
+            size = 1 + p[at] if left else 1
+        else:
+            size = 4 + _u32(p, at) if left >= 4 else 4
+        if left < size:
+            return -1
+        at += size
+        awaited -= 1
+    return at
 
 
 @cython.cfunc
