@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.amqp.messaging import Accepted, DeliveryState, Released
-from headwater.amqp.ranges import IdRanges
 from headwater.client.amqp_sent import SentBatch, Unsettled
+from headwater.encoding.ranges import IdRanges
 
 outcomes = st.sampled_from([Accepted(), Released(), None])
 

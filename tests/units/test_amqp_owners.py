@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.amqp.owners import TIDY_RUNS_MIN, Owners
-from headwater.amqp.ranges import IdRanges, RangeBudget
+from headwater.encoding.ranges import IdRanges, RangeBudget
 
 
 class Holder:

@@ -35,11 +35,11 @@ from headwater.amqp.performatives import (
     decode_performative,
     without_words,
 )
-from headwater.amqp.ranges import RangeBudget
 from headwater.amqp.session import Session, SessionState
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Symbol
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import RangeBudget
 from headwater.errors import InvalidField, MalformedValue, PeerError
 
 __all__ = ["Connection", "Limits", "PartialBudget", "State"]

@@ -10,8 +10,8 @@ import msgspec
 from headwater.amqp.definitions import ErrorValue
 from headwater.amqp.messaging import DeliveryState
 from headwater.amqp.performatives import Open
-from headwater.amqp.ranges import IdRange
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import IdRange
 
 if TYPE_CHECKING:
     from headwater.amqp.link import Link

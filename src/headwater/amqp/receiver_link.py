@@ -19,12 +19,12 @@ from headwater.amqp.faults import LinkFault
 from headwater.amqp.link import Link, LinkState
 from headwater.amqp.messaging import DeliveryState
 from headwater.amqp.performatives import Attach, Flow, Transfer
-from headwater.amqp.ranges import IdRanges
 from headwater.amqp.serial import unwrapped, wrapped
 from headwater.encoding._amqp_kernel import skim_message
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Described
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import IdRanges
 
 if TYPE_CHECKING:
     from headwater.amqp.session import Session

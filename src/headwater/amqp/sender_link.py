@@ -11,10 +11,10 @@ from headwater.amqp.definitions import DELIVERY_TAG_BYTES_MAX, Role, SenderSettl
 from headwater.amqp.link import Link, LinkState
 from headwater.amqp.messaging import DeliveryState
 from headwater.amqp.performatives import Flow, Transfer
-from headwater.amqp.ranges import IdRange, IdRanges
 from headwater.amqp.serial import unwrapped, wrapped
 from headwater.encoding._span_kernel import FRAME_HEAD_BYTES, SPAN_FIELDS, write_transfers
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import IdRange, IdRanges
 
 if TYPE_CHECKING:
     from headwater.amqp.session import Session

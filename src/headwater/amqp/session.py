@@ -37,13 +37,13 @@ from headwater.amqp.performatives import (
     Performative,
     Transfer,
 )
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.amqp.sender_link import SenderLink
 from headwater.amqp.serial import unwrapped, wrapped
 from headwater.encoding._amqp_kernel import join_dispositions, peek_transfer, scan_transfers
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import IdRange
 
 if TYPE_CHECKING:
     from headwater.amqp.connection import Connection

@@ -8,7 +8,6 @@ from typing import Any, Self, TypeVar
 
 from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import DeliveryState, Source, Target
-from headwater.amqp.ranges import IdRange
 from headwater.client.address import Address, Credentials
 from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.amqp_receiver import AmqpReceiver, ReceivedBatch, ReceivedMessage
@@ -17,6 +16,7 @@ from headwater.client.amqp_sender import AmqpSender
 from headwater.client.amqp_sent import SentBatch
 from headwater.client.loop_thread import LoopThread
 from headwater.encoding.amqp_message import Message
+from headwater.encoding.ranges import IdRange
 
 __all__ = [
     "BlockingAmqpConnection",

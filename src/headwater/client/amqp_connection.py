@@ -31,7 +31,6 @@ from headwater.amqp.events import (
 from headwater.amqp.link import Link
 from headwater.amqp.messaging import DeliveryState
 from headwater.amqp.performatives import Open
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.sasl import SaslEvent
 from headwater.amqp.session import Session
 from headwater.client.address import AMQP_PORT, AMQP_SCHEMES, Address, Credentials, parse_url
@@ -48,6 +47,7 @@ from headwater.client.errors import (
 from headwater.client.idle_timer import IdleTimer
 from headwater.client.socket_protocol import open_transport
 from headwater.encoding.amqp_types import Symbol
+from headwater.encoding.ranges import IdRange
 from headwater.errors import HeadwaterError, PeerError
 
 __all__ = [

@@ -13,12 +13,12 @@ from headwater.amqp.events import Deliveries
 from headwater.amqp.link import Link
 from headwater.amqp.messaging import DeliveryState, Source, Target
 from headwater.amqp.performatives import Attach
-from headwater.amqp.ranges import IdRange
 from headwater.client.amqp_connection import AmqpConnection
 from headwater.client.amqp_errors import LinkEnded, LinkRefused, SessionEnded
 from headwater.client.amqp_session import AmqpSession
 from headwater.client.errors import RequestTimedOut
 from headwater.encoding.amqp_types import Symbol
+from headwater.encoding.ranges import IdRange
 from headwater.errors import HeadwaterError
 
 __all__ = ["AmqpLink", "new_name"]

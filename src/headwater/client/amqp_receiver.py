@@ -13,7 +13,6 @@ import msgspec
 from headwater.amqp.definitions import ErrorValue, ReceiverSettleMode, SenderSettleMode
 from headwater.amqp.events import Deliveries
 from headwater.amqp.messaging import Accepted, DeliveryState, Modified, Rejected, Released, Source, Target
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.client._kernel import moved_spans
 from headwater.client.amqp_connection import AmqpConnection
@@ -22,6 +21,7 @@ from headwater.client.amqp_session import AmqpSession
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Message, decode_message
 from headwater.encoding.amqp_types import Described, Symbol, Timestamp
+from headwater.encoding.ranges import IdRange
 from headwater.errors import HeadwaterError
 
 __all__ = [

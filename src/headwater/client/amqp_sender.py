@@ -10,7 +10,6 @@ from typing import Any
 from headwater.amqp.definitions import ReceiverSettleMode, SenderSettleMode
 from headwater.amqp.events import Deliveries
 from headwater.amqp.messaging import Accepted, DeliveryState, Source, Target
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.sender_link import SenderLink
 from headwater.client._kernel import record_spans
 from headwater.client.amqp_connection import AmqpConnection
@@ -22,6 +21,7 @@ from headwater.client.errors import MessageTooLarge
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Message, data_section, encode_message
 from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.ranges import IdRange
 from headwater.errors import HeadwaterError
 
 __all__ = ["REFUSED_BATCHES_KEPT_MAX", "UNSETTLED_MESSAGES_MAX", "AmqpSender"]

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.messaging import Accepted, DeliveryState
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.sender_link import SenderLink
+from headwater.encoding.ranges import IdRange
 from headwater.errors import PartitionDeleted, StorageError
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.intake import error_of

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from headwater.amqp.events import Deliveries
 from headwater.amqp.messaging import DeliveryState
-from headwater.amqp.ranges import IdRange
+from headwater.encoding.ranges import IdRange
 from headwater.server.amqp.link_owner import LinkHandler
 
 __all__ = ["DynamicNode"]

@@ -9,7 +9,7 @@ from headwater.amqp.definitions import ErrorValue
 from headwater.amqp.events import Deliveries
 from headwater.amqp.link import Link
 from headwater.amqp.messaging import DeliveryState
-from headwater.amqp.ranges import IdRange
+from headwater.encoding.ranges import IdRange
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from headwater.amqp.messaging import Accepted, DeliveryState
-from headwater.amqp.ranges import IdRange
 from headwater.amqp.sender_link import SenderLink
+from headwater.encoding.ranges import IdRange
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.amqp.ranges import IdRanges, RangeBudget
+from headwater.encoding.ranges import IdRanges, RangeBudget
 
 spans = st.tuples(st.integers(0, 60), st.integers(0, 60)).map(lambda pair: (min(pair), max(pair)))
 steps = st.lists(st.tuples(st.booleans(), spans), max_size=30)
