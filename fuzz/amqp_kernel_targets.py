@@ -6,16 +6,26 @@ import struct
 from array import array
 
 from fuzz.targets import RECORDS, SUB_BATCH, check, target
-from headwater.encoding._amqp_kernel import join_dispositions, peek_transfer, scan_transfers, skim_entries
+from headwater.encoding._amqp_kernel import (
+    join_dispositions,
+    peek_transfer,
+    scan_transfers,
+    skim_entries,
+    skim_message,
+)
 from headwater.encoding._kernel import walk_records
+from headwater.encoding._key_kernel import NONE, UNUSUAL, find_annotations
 from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans, write_transfers
+from headwater.encoding.amqp_message import SectionCode
+from headwater.encoding.annotations import annotation_of
 from headwater.encoding.delivery_annotations import annotations_before_offset, offset_digits
-from headwater.errors import MalformedChunk
+from headwater.errors import MalformedChunk, MalformedValue
 
 __all__: list[str] = []
 
 _FRAME_SIZE_MAX = 4096
 _ROOM = 6
+_KEY = b"event-streams-group-key"
 _HEADER = b"\0\x53\x70\xc0\x02\x01\x41"
 _ANNOTATIONS = b"\0\x53\x71\xc1\x06\x02\xa3\x01k\xa1\0"
 _DATA = b"\0\x53\x75\xa0\x03abc"
@@ -96,3 +106,33 @@ def fuzz_write_transfers(data: bytes) -> None:
     check(written <= found and not any(out[end:]), "bytes behind the frames were changed")
     scanned, behind, annotated = scan_transfers(out, 0, end, _FRAME_SIZE_MAX, 1, 0, 2**32 - 2, True, 0, spans)
     check((scanned, behind, annotated) == (written, end, written), "what was written is not read")
+
+
+def _keyed(name: bytes, value: bytes) -> bytes:
+    pair = b"\xa3" + bytes((len(name),)) + name + value
+    return b"\0\x53\x72\xc1" + bytes((1 + len(pair), 2)) + pair
+
+
+@target(
+    "find_annotations",
+    MalformedChunk,
+    seeds=[
+        _HEADER + _keyed(_KEY, b"\xa1\x03abc") + _DATA,
+        _HEADER + _ANNOTATIONS + _keyed(b"x-opt", b"\x43") + _DATA,
+        _keyed(_KEY, b"\0\x53\x01\x40"),
+    ],
+)
+def fuzz_find_annotations(data: bytes) -> None:
+    _, head_end, rest = skim_message(data, 0, len(data))
+    spans, found = array("q", (0, head_end, rest, len(data))), array("q", (-7, -7))
+    for section, start, end in ((0x71, head_end, rest), (0x72, rest, len(data))):
+        there, unusual = find_annotations(data, spans, 0, 1, section, _KEY, found)
+        check(there + unusual == (found[0] != NONE), "what was counted is not what was found")
+        try:
+            expected = annotation_of(data, start, end, SectionCode(section), _KEY)
+        except MalformedValue:
+            check(found[0] == UNUSUAL, "something was found where nothing can be told")
+            continue
+        if found[0] != UNUSUAL:
+            value = None if found[0] == NONE else data[found[0] : found[1]]
+            check(value == expected, "something else was found")

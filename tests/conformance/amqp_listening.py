@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from headwater.log.log import PartitionDefinition
 from headwater.server.amqp.door import Door
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.listener import AmqpListener, close_connections
@@ -41,6 +42,15 @@ class ListeningAmqp(ListeningDoor):
     def raw(self, **how: Any) -> AmqpWire:
         """A connection on which nothing was said yet."""
         return AmqpWire(HOST, self.amqp_port, **how)
+
+    def super_stream(self, name: str, count: int) -> None:
+        """Make a log of so many partitions, whose ids are their numbers."""
+        parts = [PartitionDefinition(f"{name}-{number}", str(number)) for number in range(count)]
+        self.call(lambda: self.store.create_log(name, kind="super_stream", partitions=parts))
+
+    def counts(self, name: str) -> list[int]:
+        """How many messages each partition of a log has."""
+        return self.call(lambda: [each.committed_offset for each in self.store.log(name).partitions])
 
     def unsent_bytes_max(self) -> int:
         """The most that waits in the AMQP door for one socket."""

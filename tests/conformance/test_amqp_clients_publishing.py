@@ -22,7 +22,6 @@ from headwater.encoding.amqp_message import (
     encode_message,
 )
 from headwater.encoding.amqp_types import Symbol, Ulong
-from headwater.log.log import PartitionDefinition
 from headwater.log.settings import StoreSettings
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.publishing import RUN_BYTES_MAX
@@ -215,36 +214,27 @@ def test_a_message_format_that_is_unknown_is_rejected(peer: AmqpWire, log: str) 
     peer.publish([data(b"x")], first_id=2)
 
 
-def super_stream(door: ListeningAmqp, name: str, count: int) -> None:
-    parts = [PartitionDefinition(f"{name}-{number}", str(number)) for number in range(count)]
-    door.call(lambda: door.store.create_log(name, kind="super_stream", partitions=parts))
-
-
-def counts(door: ListeningAmqp, name: str) -> list[int]:
-    return door.call(lambda: [each.committed_offset for each in door.store.log(name).partitions])
-
-
 @pytest.mark.clause("AMQP logs 4")
 def test_messages_without_a_key_are_spread_evenly_one_by_one(
     peer: AmqpWire, amqp_door: ListeningAmqp, log: str
 ) -> None:
-    super_stream(amqp_door, log, 3)
+    amqp_door.super_stream(log, 3)
     peer.sender(log)
     for number in range(9):
         peer.publish([data(b"%d" % number)], first_id=number)
-    assert counts(amqp_door, log) == [3, 3, 3]
+    assert amqp_door.counts(log) == [3, 3, 3]
 
 
 @pytest.mark.clause("AMQP logs 4")
 def test_a_burst_goes_to_partitions_in_runs_of_64_kib(
     peer: AmqpWire, amqp_door: ListeningAmqp, log: str
 ) -> None:
-    super_stream(amqp_door, log, 4)
+    amqp_door.super_stream(log, 4)
     peer.sender(log)
     per_run = RUN_BYTES_MAX // len(data(bytes(1_000))) + 1
     count = 40 * per_run
     peer.publish([data(b"%01000d" % number) for number in range(count)])
-    found = counts(amqp_door, log)
+    found = amqp_door.counts(log)
     assert sum(found) == count
     assert min(found) >= 4 * per_run
     runs = []
@@ -260,10 +250,10 @@ def test_a_burst_goes_to_partitions_in_runs_of_64_kib(
 def test_a_link_on_one_partition_of_a_log_is_of_that_alone(
     peer: AmqpWire, amqp_door: ListeningAmqp, log: str
 ) -> None:
-    super_stream(amqp_door, log, 3)
+    amqp_door.super_stream(log, 3)
     peer.sender(f"{log}-1")
     peer.publish([data(b"%d" % number) for number in range(5)])
-    assert counts(amqp_door, log) == [0, 5, 0]
+    assert amqp_door.counts(log) == [0, 5, 0]
     peer.receiver(log, handle=1)
     came = peer.messages(5)
     assert {each.partition for each in came} == {"1"}
@@ -335,7 +325,7 @@ def test_who_loses_the_right_to_write_is_detached_before_the_next_message(
     assert condition_of(state) == Condition.UNAUTHORIZED_ACCESS
     wire.send(b"".join(transfer(number, data(b"forbidden")) for number in range(2, 50)))
     wire.assert_detaches(Condition.UNAUTHORIZED_ACCESS)
-    assert counts(amqp_door, log) == [1]
+    assert amqp_door.counts(log) == [1]
     wire.refused(Condition.UNAUTHORIZED_ACCESS, Role.SENDER, Source(), Target(log), handle=2)
 
 

@@ -89,6 +89,8 @@ class Deliveries(msgspec.Struct, frozen=True):
     message_format: int
     buffer: ReadableBuffer
     spans: array[int]
+    annotated_count: int
+    """How many have delivery annotations."""
 
 
 class Settled(msgspec.Struct, frozen=True):

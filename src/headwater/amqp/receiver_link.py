@@ -257,7 +257,8 @@ class ReceiverLink(Link):
             "q",
             (payload, head_end if has_annotations else payload, rest if has_annotations else payload, end),
         )
-        return Deliveries(self, first, 1, partial.is_settled, partial.message_format, buffer, spans)
+        format_ = partial.message_format
+        return Deliveries(self, first, 1, partial.is_settled, format_, buffer, spans, int(has_annotations))
 
     def _let_go(self) -> None:
         self.cut_short()

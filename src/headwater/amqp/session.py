@@ -311,7 +311,7 @@ class Session:
             return None, position
         room = min(self.incoming_end - self._next_incoming_id, link.credit, limits.run_count_max)
         spans = memoryview(connection.spans)[: SPAN_FIELDS * room]
-        count, behind, _ = scan_transfers(
+        count, behind, annotated = scan_transfers(
             buffer,
             position,
             end,
@@ -330,7 +330,7 @@ class Session:
         if not is_settled:
             self._received.note(first, link)
         link.took(first, count, is_settled=is_settled)
-        return Deliveries(link, first, count, is_settled, 0, buffer, connection.spans), behind
+        return Deliveries(link, first, count, is_settled, 0, buffer, connection.spans, annotated), behind
 
     def _receive_transfer(
         self, transfer: Transfer, buffer: ReadableBuffer, payload: int, end: int

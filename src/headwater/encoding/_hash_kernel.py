@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import cython
 
-__all__ = ["COMPILED", "bloom_add", "bloom_may_contain", "murmur3_32"]
+__all__ = ["COMPILED", "bloom_add", "bloom_may_contain", "hash_spans", "murmur3_32"]
 
 COMPILED = cython.compiled
 
@@ -17,6 +17,31 @@ def murmur3_32(data: object, seed: cython.ulonglong = 104729) -> int:
     """MurmurHash3, x86, 32 bit, as an unsigned number."""
     size: cython.Py_ssize_t = len(data)
     return _murmur3(_readable(data), size, seed)
+
+
+def hash_spans(
+    buffer: object, spans: object, count: cython.Py_ssize_t, modulus: cython.ulonglong, out: object
+) -> None:
+    """Write the murmur3 of the bytes between each of `count` pairs of positions, modulo a number.
+
+    Pairs below 0 are none, and leave what stands in `out`.
+    """
+    if count < 0 or len(spans) < 2 * count or len(out) < count or modulus < 1:
+        raise ValueError(f"{count} spans are not there")
+    p: cython.p_const_uchar = _readable(buffer)
+    fields: cython.const[cython.longlong][::1] = spans
+    values: cython.longlong[::1] = out
+    size: cython.Py_ssize_t = len(buffer)
+    i: cython.Py_ssize_t
+    for i in range(count):
+        start: cython.Py_ssize_t = fields[2 * i]
+        end: cython.Py_ssize_t = fields[2 * i + 1]
+        if start < 0:
+            continue
+        if end < start or size < end:
+            raise ValueError(f"{start} to {end} is no span of a buffer of {size} bytes")
+        hashed: cython.ulonglong = _murmur3(_from(p, start, end), end - start, 104729)
+        values[i] = hashed % modulus
 
 
 def bloom_add(bloom: object, value: object) -> None:
@@ -90,6 +115,16 @@ def _at(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.p_const_uchar:
         return p + i
     else:
         return p[i : i + 8]
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _from(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.p_const_uchar:
+    if cython.compiled:
+        return p + start
+    else:
+        return p[start:end]
 
 
 @cython.cfunc

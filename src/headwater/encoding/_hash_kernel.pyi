@@ -1,10 +1,13 @@
+from array import array
 from typing import TypeAlias
 
 _Readable: TypeAlias = bytes | bytearray | memoryview
 _Writable: TypeAlias = bytearray | memoryview
+_Int64s: TypeAlias = array[int] | memoryview[int]
 
 COMPILED: bool
 
 def murmur3_32(data: _Readable, seed: int = 104729) -> int: ...
+def hash_spans(buffer: _Readable, spans: _Int64s, count: int, modulus: int, out: _Int64s) -> None: ...
 def bloom_add(bloom: _Writable, value: _Readable) -> None: ...
 def bloom_may_contain(bloom: _Readable, value: _Readable) -> bool: ...

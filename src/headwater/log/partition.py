@@ -194,13 +194,15 @@ class Partition:
         finally:
             self._taken(before, publisher)
 
-    def append_some_spans(self, buffer: Buffer, spans: array[int], first: int, count: int) -> int:
+    def append_some_spans(
+        self, buffer: Buffer, spans: array[int], first: int, count: int, *, goes_on: bool = False
+    ) -> int:
         """Append as many of the records that spans of a buffer tell of as go into one chunk; gives their number.
 
         `_span_kernel.py` draws the spans. `when_settled` says what becomes of the records. One that is too large raises
-        `EntryTooLarge` if it is the first.
+        `EntryTooLarge` if it is the first. What `goes_on` with something that was begun is taken without room, too.
         """
-        self._check_writable(count)
+        self._check_writable(0 if goes_on else count)
         before = self.intake.byte_count
         taken = self.intake.add_some_spans(buffer, spans, first, count)
         self._taken_since(before)

@@ -13,6 +13,7 @@ from headwater import __version__
 from headwater.amqp.connection import Limits as MachineLimits
 from headwater.amqp.connection import PartialBudget
 from headwater.amqp.definitions import Condition, ErrorValue, Role
+from headwater.amqp.event_streams import EVENT_STREAMS
 from headwater.amqp.link import Link
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_types import Symbol
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Door", "LinkKey", "make_amqp_door"]
 
 READ_BUFFER_BYTES = 1 << 20
-OFFERED_CAPABILITIES = ("ANONYMOUS-RELAY",)
+OFFERED_CAPABILITIES = (Symbol("ANONYMOUS-RELAY"), EVENT_STREAMS)
 
 LinkKey = tuple[str, str, str, str, Role]
 """Section 2.6.1: a link is named by its containers, its name and its direction; nobody takes another user's."""
@@ -110,7 +111,7 @@ class Door:
             message_size_bytes_max=limits.message_size_bytes_max,
         )
         self.spans = array("q", bytes(8 * SPAN_FIELDS * self.machine_limits.run_count_max))
-        self.offered_capabilities = tuple(map(Symbol, OFFERED_CAPABILITIES))
+        self.offered_capabilities = OFFERED_CAPABILITIES
         self.properties: dict[Symbol, object] = {
             Symbol("product"): "Headwater",
             Symbol("version"): __version__,

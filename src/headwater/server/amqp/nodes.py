@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import re
 import secrets
+from collections.abc import Sequence
 from urllib.parse import unquote
 
 import msgspec
 
 from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.encoding.amqp_types import Symbol
 from headwater.errors import CallerError, HeadwaterError, LogExists, StorageError
 from headwater.log.log import Log
 from headwater.log.partition import Partition
@@ -20,11 +22,13 @@ from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
 from headwater.server.security.name_pattern import NamePattern
 
-__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused"]
+__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused", "check_partition"]
 
 RESERVED_PREFIX = "$"
 QUEUES_PREFIX = "/queues/"
 DYNAMIC_PREFIX = "dynamic-"
+IDS_TOLD_MAX = 16
+"""Of partitions, to who asks for one that is not there."""
 DYNAMIC_BYTES_MAX = 64 << 20
 """What a node that lives as long as its link keeps; older messages go."""
 
@@ -38,7 +42,7 @@ _DYNAMIC_SETTINGS = LogSettings(durability="memory", max_bytes=DYNAMIC_BYTES_MAX
 class Refused(CallerError):
     """A link cannot be; its peer is told why."""
 
-    def __init__(self, condition: Condition, description: str) -> None:
+    def __init__(self, condition: Symbol, description: str) -> None:
         self.condition, self.description = condition, description
         super().__init__(f"{condition}: {description}")
 
@@ -64,6 +68,21 @@ class LogNode(msgspec.Struct, frozen=True):
     partitions: tuple[Partition, ...]
     ids: tuple[str, ...]
     """Of the partitions, as event streams name them."""
+    is_bound: bool = False
+    """Whether it is one partition, for that was asked for: by its own address, or by a property of the link."""
+
+    def bound(self, partition_id: str | None) -> LogNode:
+        """The one partition that a link asked for, all of them for None; raises `Refused` if there is none such."""
+        if partition_id is None or (self.is_bound and partition_id == self.ids[0]):
+            return self
+        if self.is_bound:
+            raise Refused(
+                Condition.NOT_FOUND,
+                f"{self.name!r:.100} is partition {self.ids[0]!r} of its log, and not {partition_id!r:.100}",
+            )
+        check_partition(partition_id, self.ids, self.name)
+        number = self.ids.index(partition_id)
+        return LogNode(self.name, (self.partitions[number],), (partition_id,), is_bound=True)
 
 
 class Nodes:
@@ -74,26 +93,39 @@ class Nodes:
         self._access = access
         self._auto_create = auto_create
 
-    def to_read(self, identity: Identity, vhost: str, address: str, *, creates: bool = False) -> LogNode:
+    def to_read(
+        self,
+        identity: Identity,
+        vhost: str,
+        address: str,
+        partition_id: str | None = None,
+        *,
+        creates: bool = False,
+    ) -> LogNode:
         """The node to receive from, made if that is allowed and wanted; raises `Refused`."""
         name = _name_of(address)
         if not self._access.may_read(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r:.100}")
         found = self._find(vhost, name)
         if found is None and creates:
-            return self._created(identity, vhost, name)
+            return self._created(identity, vhost, name, partition_id)
         if found is None:
             raise Refused(Condition.NOT_FOUND, f"there is no log {name!r:.100}; create it, or check the name")
-        return found
+        return found.bound(partition_id)
 
-    def to_write(self, identity: Identity, vhost: str, address: str) -> LogNode:
+    def to_write(
+        self, identity: Identity, vhost: str, address: str, partition_id: str | None = None
+    ) -> LogNode:
         """The node to send to, made if that is allowed; raises `Refused`."""
         name = _name_of(address)
         if not self._access.may_write(identity, vhost, name):
             raise Refused(
                 Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r:.100}"
             )
-        return self._find(vhost, name) or self._created(identity, vhost, name)
+        found = self._find(vhost, name)
+        return (
+            self._created(identity, vhost, name, partition_id) if found is None else found.bound(partition_id)
+        )
 
     def to_reply(self, identity: Identity, vhost: str, address: str, *, is_own: bool) -> LogNode:
         """The node for an answer, which is never made for that; raises `Refused`."""
@@ -105,13 +137,17 @@ class Nodes:
             raise Refused(Condition.NOT_FOUND, f"there is no node {name!r} to reply to")
         return found
 
-    def dynamic(self, identity: Identity, vhost: str, container_id: str) -> LogNode:
+    def dynamic(
+        self, identity: Identity, vhost: str, container_id: str, partition_id: str | None = None
+    ) -> LogNode:
         """A new node with a name of our own, which whoever asked for it deletes; raises `Refused`."""
         label = "".join(char for char in container_id if char.isascii() and char.isalnum())[:32]
         name = DYNAMIC_PREFIX + (label and f"{label}-") + secrets.token_hex(_DYNAMIC_TOKEN_BYTES)
         if not self._access.may_configure(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not make dynamic nodes")
-        return self._make(vhost, name, 1, _DYNAMIC_SETTINGS)
+        if partition_id is not None:
+            check_partition(partition_id, ("0",), "a dynamic node")
+        return self._make(vhost, name, 1, _DYNAMIC_SETTINGS).bound(partition_id)
 
     def delete(self, vhost: str, name: str) -> None:
         """Delete a dynamic node, if it is still there; what cannot be deleted now goes at the next start."""
@@ -135,9 +171,9 @@ class Nodes:
         if partition is None:
             return None
         whole = next(_node_of(each) for each in self._store.logs.values() if partition in each.partitions)
-        return LogNode(name, (partition,), (whole.ids[whole.partitions.index(partition)],))
+        return LogNode(name, (partition,), (whole.ids[whole.partitions.index(partition)],), is_bound=True)
 
-    def _created(self, identity: Identity, vhost: str, name: str) -> LogNode:
+    def _created(self, identity: Identity, vhost: str, name: str, partition_id: str | None) -> LogNode:
         policy = self._auto_create
         missing = f"there is no log {name!r:.100}"
         if not policy.is_enabled:
@@ -152,7 +188,10 @@ class Nodes:
             raise Refused(
                 Condition.UNAUTHORIZED_ACCESS, f"{missing}, and user {identity.user!r} may not make it"
             )
-        return self._make(vhost, name, policy.partition_count, LogSettings())
+        if partition_id is not None:
+            # First, so that a link that is refused makes no log.
+            check_partition(partition_id, tuple(map(str, range(policy.partition_count))), name)
+        return self._make(vhost, name, policy.partition_count, LogSettings()).bound(partition_id)
 
     def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:
         try:
@@ -168,6 +207,15 @@ class Nodes:
         except HeadwaterError as error:
             raise Refused(Condition.INVALID_FIELD, str(error)) from error
         return _node_of(log)
+
+
+def check_partition(partition_id: str, ids: Sequence[str], name: str) -> None:
+    """Raise `Refused` unless it is one of these of a log, and tell some of them."""
+    if partition_id not in ids:
+        known = ", ".join(ids[:IDS_TOLD_MAX]) + (", ..." if len(ids) > IDS_TOLD_MAX else "")
+        raise Refused(
+            Condition.NOT_FOUND, f"{name!r:.100} has no partition {partition_id!r:.100}; it has {known:.500}"
+        )
 
 
 def _node_of(log: Log) -> LogNode:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.events import Deliveries
 from headwater.amqp.receiver_link import ReceiverLink
 from headwater.encoding._span_kernel import SPAN_FIELDS
-from headwater.log.partition import Partition
 from headwater.server.amqp.credit import CreditGiver
 from headwater.server.amqp.intake import Intake
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+from headwater.server.amqp.nodes import LogNode
+from headwater.server.amqp.routing import Routing, SortedRun
 
 __all__ = ["Publishing"]
 
@@ -24,15 +25,14 @@ RUN_BYTES_MAX = 64 * 1024
 class Publishing(LinkHandler):
     """A link with a log as its target."""
 
-    def __init__(
-        self, link: ReceiverLink, owner: LinkOwner, name: str, partitions: Sequence[Partition]
-    ) -> None:
+    def __init__(self, link: ReceiverLink, owner: LinkOwner, node: LogNode) -> None:
         self.link: ReceiverLink = link
-        self.name = name
-        self.partitions = partitions
+        self.name = node.name
+        self.partitions = partitions = node.partitions
         self.intake = Intake(link, owner)
         self._owner = owner
         self._credit = CreditGiver(link, owner, lambda: all(each.has_room for each in partitions))
+        self._routing = Routing(node)
         self._chosen = 0
         self._run_bytes = 0
         for each in partitions:
@@ -50,15 +50,12 @@ class Publishing(LinkHandler):
             return event.count
         if self.intake.refuses_format(event, index):
             return event.count
-        while index < event.count:
-            partition = self.partitions[self._chosen]
-            if not partition.has_room:
-                return index
-            following = self.intake.append(event, index, self._run_end(event, index), partition)
-            if following == index:
-                return index
-            self._note_run(event.spans, index, following)
-            index = following
+        route = None
+        if self._routing.may_choose(event):
+            route = self._routing.route(event, index, event.count - index, self._chosen)
+        index = self._spread(event, index) if route is None else self._take_to(event, index, route)
+        if index < event.count:
+            return index
         self._end_run()
         self._credit.give()
         return index
@@ -73,6 +70,34 @@ class Publishing(LinkHandler):
         self._credit.stop()
         for each in self.partitions:
             each.on_deleted.discard(self._deleted)
+
+    def _spread(self, event: Deliveries, index: int) -> int:
+        """Take messages that do not say where they go."""
+        while index < event.count:
+            partition = self.partitions[self._chosen]
+            if not partition.has_room:
+                return index
+            following = self.intake.append(event, index, self._run_end(event, index), partition)
+            if following == index:
+                return index
+            self._note_run(event.spans, index, following)
+            index = following
+        return index
+
+    def _take_to(self, event: Deliveries, index: int, route: SortedRun | int) -> int:
+        """Take messages to where they go: to several partitions all of them, or none until all of these have room."""
+        if isinstance(route, int):
+            partition = self.partitions[route]
+            while index < event.count:
+                following = self.intake.append(event, index, event.count, partition)
+                if following == index:
+                    break
+                index = following
+            return index
+        if not all(self.partitions[share.partition].has_room for share in route.shares):
+            return index
+        self.intake.append_sorted(event, index, route, self.partitions)
+        return event.count
 
     def _run_end(self, event: Deliveries, index: int) -> int:
         """The number behind the last message from this one on that goes to the same partition."""

@@ -17,6 +17,7 @@ from headwater.server.amqp.intake import Intake
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
 from headwater.server.amqp.management.conversation import Conversation
 from headwater.server.amqp.nodes import LogNode, Refused
+from headwater.server.amqp.routing import Routing, SortedRun
 
 __all__ = ["Relay"]
 
@@ -54,7 +55,7 @@ class Relay(LinkHandler):
                     self._conversation.take(event, index)
                     index += 1
                     continue
-                partition = self._partition_for(address)
+                partition = self._partition_for(address, event, index)
             except Refused as refused:
                 self.intake.refuse(event, index, 1, refused.value)
                 index += 1
@@ -75,14 +76,19 @@ class Relay(LinkHandler):
     def close(self) -> None:
         self._credit.stop()
 
-    def _partition_for(self, address: str | None) -> Partition:
+    def _partition_for(self, address: str | None, event: Deliveries, index: int) -> Partition:
         if address is None:
             raise Refused(
                 Condition.PRECONDITION_FAILED, "the message has no `to`, and neither has its link an address"
             )
-        partitions = self._find(address).partitions
+        node = self._find(address)
         self._sent_count += 1
-        return partitions[self._sent_count % len(partitions)]
+        chosen = self._sent_count % len(node.partitions)
+        route = Routing(node).route(event, index, 1, chosen)
+        if isinstance(route, SortedRun):
+            _, error = route.refused[0]
+            raise Refused(error.condition, error.description or "")
+        return node.partitions[chosen if route is None else route]
 
 
 def _address_of(event: Deliveries, index: int) -> str | None:

@@ -14,6 +14,7 @@ from headwater.amqp.receiver_link import ReceiverLink
 from headwater.amqp.sender_link import SenderLink
 from headwater.amqp.transactions import Coordinator
 from headwater.encoding.amqp_types import Symbol
+from headwater.server.amqp.binding import bound_to, partition_asked_for, refuse_binding
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import DynamicNode
 from headwater.server.amqp.feed import Feed
@@ -55,11 +56,13 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
         raise Refused(Condition.NOT_IMPLEMENTED, "there are no transactions here; use a session without them")
     if target is not None and not isinstance(target, Target):
         raise Refused(Condition.NOT_IMPLEMENTED, "a target of this kind is unknown here")
+    partition_id = partition_asked_for(link.remote.properties)
     if target is not None and target.dynamic:
-        node = _dynamic_node(container)
-        _accept_target(container, link, msgspec.structs.replace(target, address=node.name))
-        return _deleting(container, node, Publishing(link, container, node.name, node.partitions))
+        node = _dynamic_node(container, partition_id)
+        _accept_target(container, link, msgspec.structs.replace(target, address=node.name), node)
+        return _deleting(container, node, Publishing(link, container, node))
     if target is None or target.address is None:
+        refuse_binding(partition_id)
         _accept_target(container, link, target or Target())
         nodes, identity, vhost = container.door.nodes, container.identity, container.vhost
         conversation = container.conversation
@@ -67,9 +70,9 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
     if target.address == MANAGEMENT_NODE:
         _accept_target(container, link, target)
         return Requests(link, container.conversation)
-    node = container.door.nodes.to_write(container.identity, container.vhost, target.address)
-    _accept_target(container, link, target)
-    return Publishing(link, container, node.name, node.partitions)
+    node = container.door.nodes.to_write(container.identity, container.vhost, target.address, partition_id)
+    _accept_target(container, link, target, node)
+    return Publishing(link, container, node)
 
 
 def _sending(container: Container, link: SenderLink) -> LinkHandler:
@@ -78,9 +81,10 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
         raise Refused(
             Condition.NOT_FOUND, "the attach names no log to receive from, and no subscription to end"
         )
+    partition_id = partition_asked_for(link.remote.properties)
     if source.dynamic:
-        node = _dynamic_node(container)
-        _accept_source(container, link, msgspec.structs.replace(source, address=node.name, filter=None))
+        node = _dynamic_node(container, partition_id)
+        _accept_source(container, link, msgspec.structs.replace(source, address=node.name, filter=None), node)
         return _deleting(container, node, Consuming(link, container, node.name, _feeds(node, Start())))
     if source.address is None:
         raise Refused(Condition.INVALID_FIELD, "the source has no address")
@@ -90,20 +94,22 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     # First, so that a link that is refused makes no log.
     start = start_for_jms(source, start_of(source.filter or {}))
     node = container.door.nodes.to_read(
-        container.identity, container.vhost, source.address, creates=_is_to_last(source)
+        container.identity, container.vhost, source.address, partition_id, creates=_is_to_last(source)
     )
     feeds = _feeds(node, start)
-    _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None))
+    _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None), node)
     return Consuming(link, container, node.name, feeds)
 
 
-def _accept_target(container: Container, link: ReceiverLink, target: Target) -> None:
+def _accept_target(
+    container: Container, link: ReceiverLink, target: Target, node: LogNode | None = None
+) -> None:
     container.make_way_for(link)
     if _waits_to_be_settled(link):
         link.rcv_settle_mode = ReceiverSettleMode.FIRST
     granted = msgspec.structs.replace(target, **NOT_DURABLE, capabilities=_granted(target.capabilities))
     source = link.remote.source
-    link.accept(source if isinstance(source, Source) else None, granted)
+    link.accept(source if isinstance(source, Source) else None, granted, properties=bound_to(node))
 
 
 def _waits_to_be_settled(link: ReceiverLink) -> bool:
@@ -115,7 +121,9 @@ def _waits_to_be_settled(link: ReceiverLink) -> bool:
     return isinstance(source, Source) and source.address == f"sender-link-{link.name}"
 
 
-def _accept_source(container: Container, link: SenderLink, source: Source) -> None:
+def _accept_source(
+    container: Container, link: SenderLink, source: Source, node: LogNode | None = None
+) -> None:
     container.make_way_for(link)
     granted = msgspec.structs.replace(
         source,
@@ -125,7 +133,7 @@ def _accept_source(container: Container, link: SenderLink, source: Source) -> No
         capabilities=_granted(source.capabilities),
     )
     target = link.remote.target
-    link.accept(granted, target if isinstance(target, Target) else None)
+    link.accept(granted, target if isinstance(target, Target) else None, properties=bound_to(node))
 
 
 def _granted(capabilities: tuple[Symbol, ...]) -> tuple[Symbol, ...]:
@@ -144,8 +152,10 @@ def _feeds(node: LogNode, start: Start) -> list[Feed]:
     ]
 
 
-def _dynamic_node(container: Container) -> LogNode:
-    return container.door.nodes.dynamic(container.identity, container.vhost, container.container_id)
+def _dynamic_node(container: Container, partition_id: str | None) -> LogNode:
+    return container.door.nodes.dynamic(
+        container.identity, container.vhost, container.container_id, partition_id
+    )
 
 
 def _deleting(container: Container, node: LogNode, handler: LinkHandler) -> DynamicNode:

@@ -1,0 +1,24 @@
+"""Event Stream Extensions for AMQP, sections 3.1, 4.6, 5.1 and 6: the names that they add."""
+
+from __future__ import annotations
+
+from headwater.encoding.amqp_types import Symbol
+
+__all__ = [
+    "EVENT_STREAMS",
+    "GROUP_KEY",
+    "INFORMATION_SUFFIX",
+    "PARTITION",
+    "TARGET_PARTITION",
+]
+
+EVENT_STREAMS = Symbol("AMQP_EVENT_STREAMS_V1_0")
+"""The capability of a connection that says that all of this is understood."""
+PARTITION = Symbol("event-streams-partition")
+"""A property of links: the one partition that a link is bound to."""
+TARGET_PARTITION = Symbol("event-streams-target-partition")
+"""A delivery annotation: where a message is to go."""
+GROUP_KEY = Symbol("event-streams-group-key")
+"""A message annotation: messages with the same one go to the same partition."""
+INFORMATION_SUFFIX = "/$info"
+"""Behind the address of a log: what tells of its partitions."""
