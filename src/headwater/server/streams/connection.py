@@ -24,6 +24,7 @@ from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.file_sender import FileSender
 from headwater.server.streams.handshake import Handshake
 from headwater.server.streams.heartbeat import HeartbeatTimer
+from headwater.server.streams.pacing import LATE_S, ReadPace
 from headwater.server.streams.session import Session
 from headwater.streams import commands as c
 from headwater.streams.commands import ResponseCode
@@ -75,6 +76,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._is_reading = True
         self._awaits_room = False
         self._awaits_commit = False
+        self._pace = ReadPace()
         self._write_due = False
         self._is_stopping = False
         self._is_winding_up = False
@@ -381,7 +383,10 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self.session.publishers.write_confirms()
         if self._awaits_commit:
             self._awaits_commit = False
-            self._door.loop.call_soon(self._go_on)
+            if self._pace.reads_late(time.monotonic(), self.received_bytes):
+                self._door.loop.call_later(LATE_S, self._go_on)
+            else:
+                self._door.loop.call_soon(self._go_on)
         data = self._machine.data_to_send()
         if data:
             self.sent_bytes += len(data)
