@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from bench.amqp.logs import address_of, delete_log, make_log
-from bench.amqp.publishing import CLOUD_EVENT, CREDIT, PILOT, rate, share
+from bench.amqp.publishing import CLOUD_EVENT, CLOUD_EVENTS_AIM, CREDIT, PILOT, rate, share
 from bench.doors.case import Bench, Case, Metric, Values, cpu_ratio, memory
 from bench.doors.loading import Load, LoadFailed
 from bench.doors.servers import Server
@@ -41,6 +41,7 @@ def _remove(*logs: str) -> Callable[[Bench, Server], None]:
 def _prepare(*logs: str) -> Callable[[Bench, Server], None]:
     def prepare(bench: Bench, server: Server) -> None:
         for log in logs:
+            delete_log(server, log)  # that of a run which was interrupted
             _fill(bench, server, log)
 
     return prepare
@@ -94,7 +95,7 @@ CASES = (
         "consume CloudEvents of 320 B, unsettled",
         _cloud_events,
         (PLAIN, CLOUD_EVENTS),
-        rate(),
+        rate(CLOUD_EVENTS_AIM),
         share(),
     ),
 )

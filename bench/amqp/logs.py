@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http
 import http.client
 import itertools
 import json
@@ -40,7 +41,7 @@ def make_log(server: Server, name: str, *, kind: str = "stream") -> None:
 
 
 def delete_log(server: Server, name: str) -> None:
-    """Give the disk back what it held."""
+    """Give the disk back what it held, if it is there."""
     _call(server, "DELETE", name, None)
 
 
@@ -53,5 +54,6 @@ def _call(server: Server, method: str, name: str, body: object) -> None:
     answer = connection.getresponse()
     said = answer.read()
     connection.close()
-    if answer.status >= 300:
+    is_gone = method == "DELETE" and answer.status == http.HTTPStatus.NOT_FOUND
+    if answer.status >= 300 and not is_gone:
         raise LoadFailed(f"{method} of log {name}: {answer.status} {said[:200]!r}")
