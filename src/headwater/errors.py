@@ -24,6 +24,7 @@ __all__ = [
     "MalformedChunk",
     "MalformedFrame",
     "MalformedIndex",
+    "MalformedState",
     "MalformedSubBatch",
     "MalformedValue",
     "NewerFormat",
@@ -263,6 +264,16 @@ class MalformedIndex(StorageError):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(f"no valid index: {reason}; it is rebuilt from its segment")
+
+
+class MalformedState(StorageError):
+    """A record of `$state` that says nothing we understand."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"a record of $state does not parse: {reason}; if a newer headwater wrote it, start that one"
+        )
 
 
 class LogCorrupt(StorageError):

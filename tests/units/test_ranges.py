@@ -29,6 +29,9 @@ def test_ranges_hold_what_a_set_of_ids_holds(taken: list[tuple[bool, tuple[int, 
     assert [id_ for first, end in ranges for id_ in range(first, end)] == sorted(ids)
     assert {id_ for id_ in range(70) if id_ in ranges} == ids
     assert (ranges.count, bool(ranges)) == (len(ids), bool(ids))
+    assert ranges.first == min(ids, default=None)
+    missing = [id_ for first, end in ranges.missing(5, 50) for id_ in range(first, end)]
+    assert missing == [id_ for id_ in range(5, 50) if id_ not in ids]
 
 
 @given(st.lists(spans, min_size=1, max_size=20))
@@ -57,6 +60,7 @@ def test_a_range_that_ends_before_it_begins_has_nothing(
         ranges.add(*span)
     before = list(ranges)
     high, low = max(first, end), min(first, end)
+    assert ranges.missing(high, low) == []
     assert (ranges.take(high, low), ranges.within(high, low), ranges.has_any(high, low)) == ([], [], False)
     ranges.add(high, low)
     assert list(ranges) == before

@@ -69,6 +69,11 @@ class IdRanges:
         """Ranges, which is what the set costs."""
         return len(self._firsts)
 
+    @property
+    def first(self) -> int | None:
+        """The lowest id that is there."""
+        return self._firsts[0] if self._firsts else None
+
     def has_any(self, first: int, end: int) -> bool:
         """Whether an id of a range is there."""
         number = bisect_right(self._ends, first)
@@ -98,6 +103,17 @@ class IdRanges:
         high = bisect_left(self._firsts, end)
         found = zip(self._firsts[low:high], self._ends[low:high], strict=True)
         return [(max(one, first), min(other, end)) for one, other in found]
+
+    def missing(self, first: int, end: int) -> list[IdRange]:
+        """The ids of a range that are not there, as ranges."""
+        found = []
+        for one, other in self.within(first, end):
+            if first < one:
+                found.append((first, one))
+            first = other
+        if first < end:
+            found.append((first, end))
+        return found
 
     def take(self, first: int, end: int) -> list[IdRange]:
         """Take the ids of a range out; gives those that were there, as ranges."""
