@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from asyncio import TimerHandle
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
@@ -116,6 +117,10 @@ class Container:
     def credit_count(self) -> int:
         return self.door.limits.credit_count
 
+    @property
+    def information_interval_s(self) -> float:
+        return self.door.limits.information_interval_s
+
     def may_read(self, name: str) -> bool:
         return self.door.access.may_read(self.identity, self.vhost, name)
 
@@ -139,6 +144,9 @@ class Container:
 
     def call_soon(self, call: Callable[[], None]) -> None:
         self.door.loop.call_soon(self._outlet.guarded, call)
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> TimerHandle:
+        return self.door.loop.call_later(seconds, self._outlet.guarded, call)
 
     def guarded(self, call: Callable[[], None]) -> None:
         self._outlet.guarded(call)

@@ -38,6 +38,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Responses that may wait for credit on a link; requests beyond them are rejected."""
     responses_bytes_max: int = 64 << 20
     """The same in bytes, of all connections together."""
+    information_interval_s: float = 1.0
+    """So long a receiver from `$info` waits for its next message, however much credit it gives."""
     idle_timeout_s: float = 60.0
     """A client of which nothing is heard for this long is cut off; it is told half of it."""
     peer_idle_timeout_ms_min: int = 100

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import TimerHandle
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
@@ -52,6 +53,10 @@ class LinkOwner(Protocol):
     def credit_count(self) -> int:
         """Deliveries that a sender may have on their way to us."""
 
+    @property
+    def information_interval_s(self) -> float:
+        """So long it takes from one message that tells of a log to the next."""
+
     def may_read(self, name: str) -> bool:
         """Whether the user may read at this moment."""
 
@@ -70,6 +75,10 @@ class LinkOwner(Protocol):
 
     def call_soon(self, call: Callable[[], None]) -> None:
         """Call in the next turn of the loop."""
+
+    def call_later(self, seconds: float, call: Callable[[], None]) -> TimerHandle:
+        """Call when so much time has passed, unless that is cancelled."""
+        ...
 
     def guarded(self, call: Callable[[], None]) -> None:
         """Call now; a fault of ours ends this connection, and nothing else."""

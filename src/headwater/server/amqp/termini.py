@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from headwater.amqp.definitions import Condition, ReceiverSettleMode
+from headwater.amqp.event_streams import INFORMATION_SUFFIX
 from headwater.amqp.link import Link
 from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
@@ -25,6 +26,7 @@ from headwater.server.amqp.nodes import LogNode, Refused
 from headwater.server.amqp.offsets import Start, start_of
 from headwater.server.amqp.publishing import Publishing
 from headwater.server.amqp.relay import Relay
+from headwater.server.amqp.runtime_information import RuntimeInformation
 
 if TYPE_CHECKING:
     from headwater.server.amqp.container import Container
@@ -67,6 +69,8 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
         nodes, identity, vhost = container.door.nodes, container.identity, container.vhost
         conversation = container.conversation
         return Relay(link, container, lambda address: nodes.to_write(identity, vhost, address), conversation)
+    if target.address.endswith(INFORMATION_SUFFIX):
+        raise Refused(Condition.NOT_ALLOWED, f"{target.address!r:.100} tells of a log: receive from it")
     if target.address == MANAGEMENT_NODE:
         _accept_target(container, link, target)
         return Requests(link, container.conversation)
@@ -91,6 +95,10 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     if source.address == MANAGEMENT_NODE:
         _accept_source(container, link, msgspec.structs.replace(source, filter=None))
         return container.conversation.responses(link)
+    if source.address.endswith(INFORMATION_SUFFIX):
+        return _informing(
+            container, link, source, source.address.removesuffix(INFORMATION_SUFFIX), partition_id
+        )
     # First, so that a link that is refused makes no log.
     start = start_for_jms(source, start_of(source.filter or {}))
     node = container.door.nodes.to_read(
@@ -99,6 +107,17 @@ def _sending(container: Container, link: SenderLink) -> LinkHandler:
     feeds = _feeds(node, start)
     _accept_source(container, link, msgspec.structs.replace(source, filter=start.applied or None), node)
     return Consuming(link, container, node.name, feeds)
+
+
+def _informing(
+    container: Container, link: SenderLink, source: Source, log: str, partition_id: str | None
+) -> RuntimeInformation:
+    def find() -> LogNode:
+        return container.door.nodes.to_read(container.identity, container.vhost, log, partition_id)
+
+    node = find()
+    _accept_source(container, link, msgspec.structs.replace(source, filter=None), node)
+    return RuntimeInformation(link, container, node, find)
 
 
 def _accept_target(
