@@ -19,7 +19,18 @@ from bench.disk import filesystem_of
 from bench.figure import Figure, Options, say, table
 from headwater.encoding._kernel import COMPILED
 
-CASES = ("kernel", "append", "append_1k", "partitions", "read", "lookup", "memory", "opening", "sustained")
+CASES = (
+    "kernel",
+    "expression",
+    "append",
+    "append_1k",
+    "partitions",
+    "read",
+    "lookup",
+    "memory",
+    "opening",
+    "sustained",
+)
 ONLY_BY_NAME = frozenset({"sustained"})
 DATA = Path(__file__).resolve().parents[1] / "bench-data"
 

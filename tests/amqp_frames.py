@@ -31,6 +31,7 @@ NAMES = {
     0x71: b"amqp:delivery-annotations:map",
     0x72: b"amqp:message-annotations:map",
     0x73: b"amqp:properties:list",
+    0x74: b"amqp:application-properties:map",
     0x75: b"amqp:data:binary",
     0x77: b"amqp:amqp-value:*",
 }

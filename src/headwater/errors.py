@@ -13,6 +13,7 @@ __all__ = [
     "ForeignFile",
     "HeadwaterError",
     "InvalidEntries",
+    "InvalidExpression",
     "InvalidField",
     "InvalidSettings",
     "InvalidStagedCommit",
@@ -106,6 +107,18 @@ class InvalidField(MalformedValue):
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(f"{field} {reason}")
         self.field, self.reason = field, reason
+
+
+class InvalidExpression(PeerError):
+    """The text of a filter that is no expression; `position` is how many characters are right before it goes wrong."""
+
+    condition: ClassVar[str] = "amqp:invalid-field"
+
+    def __init__(self, position: int, reason: str) -> None:
+        self.position, self.reason = position, reason
+        super().__init__(
+            f"the expression is wrong at position {position}: {reason}; correct it and try again"
+        )
 
 
 # Our caller's fault: a request that cannot be met as it stands.

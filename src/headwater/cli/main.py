@@ -24,6 +24,7 @@ KERNELS = (
     "headwater.encoding._amqp_kernel",
     "headwater.encoding._hash_kernel",
     "headwater.encoding._key_kernel",
+    "headwater.encoding._message_kernel",
     "headwater.encoding._span_kernel",
     "headwater.client._kernel",
     "headwater.log._commit_kernel",

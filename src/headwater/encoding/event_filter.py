@@ -1,0 +1,270 @@
+"""Event Stream Extensions, section 5.2, and JMS selectors: filters of links, over events as they are stored.
+
+A filter reads of an event what its expression asks for, and nothing before it is asked. An entry that is no AMQP
+message has no fields but its position; what does not parse is null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from headwater.encoding._message_kernel import OTHER, list_position, list_value, map_value
+from headwater.encoding.amqp_decoder import decode
+from headwater.encoding.amqp_message import SectionCode
+from headwater.encoding.amqp_types import Symbol, Timestamp
+from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.expression import And, Comparison, Field, Literal, Node, Not, Or, Section
+from headwater.encoding.expression_compile import compile_condition
+from headwater.encoding.expression_dialects import EVENT_STREAMS_SQL, FIELD_INDEXES, JMS_SELECTOR, Dialect
+from headwater.encoding.expression_parser import parse_expression
+from headwater.encoding.expression_position import Bounds, bounds_of, offset_text
+from headwater.errors import InvalidField, MalformedValue
+
+__all__ = ["DESCRIPTORS", "Filter", "StoredEvent", "all_of", "compile_filter"]
+
+_Getter: TypeAlias = Callable[["StoredEvent"], Any]
+
+
+class StoredEvent:
+    """An event as it lies in a buffer; who goes through many changes one and the same."""
+
+    __slots__ = ("buffer", "end", "latest_offset", "offset", "partition", "start", "timestamp_ms")
+
+    def __init__(
+        self,
+        buffer: ReadableBuffer = b"",
+        start: int = 0,
+        end: int = 0,
+        *,
+        offset: int = 0,
+        timestamp_ms: int = 0,
+        partition: str = "",
+        latest_offset: int = 0,
+    ) -> None:
+        """The message from `start` to `end`; nothing stands there for an entry that is none."""
+        self.buffer = buffer
+        self.start = start
+        self.end = end
+        self.offset = offset
+        self.timestamp_ms = timestamp_ms
+        self.partition = partition
+        self.latest_offset = latest_offset
+        """What `@latest` is before: the offset that came next in the partition when the link was attached."""
+
+
+class Filter:
+    """What a link wants of a log."""
+
+    __slots__ = ("_condition", "expression", "starts_at_earliest")
+
+    def __init__(self, expression: Node, *, starts_at_earliest: bool) -> None:
+        self.expression = expression
+        self.starts_at_earliest = starts_at_earliest
+        """Whether it begins with the first retained event that matches, and not with what comes from now on."""
+        self._condition = compile_condition(expression, _getter_of)
+
+    def matches(self, event: StoredEvent) -> bool:
+        """Whether the expression is true for an event."""
+        return self._condition(event) is True
+
+    def bounds(self, latest_offset: int) -> Bounds:
+        """Where in a partition events can match, in which `@latest` is before the offset that comes next.
+
+        If they are exact, all events in them do, and none need be asked.
+        """
+        return bounds_of(self.expression, latest_offset)
+
+
+def all_of(filters: Sequence[Filter]) -> Filter:
+    """What several filters of one link select together."""
+    if len(filters) == 1:
+        return filters[0]
+    return Filter(
+        And(tuple(each.expression for each in filters)),
+        starts_at_earliest=any(each.starts_at_earliest for each in filters),
+    )
+
+
+def compile_filter(descriptor: object, value: object) -> Filter | None:
+    """The filter that a described value is; None if its descriptor is none of ours.
+
+    Raises `InvalidExpression`, or `InvalidField` if the value is not what the descriptor says.
+    """
+    compiler = DESCRIPTORS.get(descriptor) if isinstance(descriptor, int | str) else None
+    return None if compiler is None else compiler(value)
+
+
+def _annotations_filter(value: object) -> Filter:
+    """Section 5.2.1: each annotation must be greater than the one given."""
+    if not isinstance(value, Mapping):
+        raise _unfit(_ANNOTATIONS_FILTER, "is no map")
+    tests = tuple(_greater(key, limit) for key, limit in value.items())
+    expression: Node = Literal(True) if not tests else tests[0] if len(tests) == 1 else And(tests)
+    return Filter(expression, starts_at_earliest=True)
+
+
+def _greater(key: object, limit: object) -> Comparison:
+    field = Field(Section.DELIVERY_ANNOTATIONS, str(key))
+    if key == "event-streams-offset":
+        if not isinstance(limit, str):
+            raise _unfit(_ANNOTATIONS_FILTER, f"has an {key} that is no symbol")
+        return Comparison(">", field, Literal(str(limit)))
+    if key == "event-streams-timestamp":
+        if not isinstance(limit, int) or isinstance(limit, bool):
+            raise _unfit(_ANNOTATIONS_FILTER, f"has an {key} that is no timestamp")
+        # A timestamp is milliseconds whatever its size; a plain number is read as in an expression.
+        if isinstance(limit, Timestamp):
+            field = Field(Section.EVENT_HUB, "x-opt-enqueued-time")
+        return Comparison(">", field, Literal(int(limit)))
+    raise _unfit(
+        _ANNOTATIONS_FILTER,
+        f"has {key!r:.100}; it may have event-streams-offset and event-streams-timestamp",
+    )
+
+
+def _text_filter(name: str, dialect: Dialect, value: object) -> Filter:
+    if not isinstance(value, str):
+        raise _unfit(name, "is no string")
+    expression = parse_expression(value, dialect)
+    is_ours = dialect is EVENT_STREAMS_SQL
+    return Filter(expression, starts_at_earliest=is_ours or _names_position(expression))
+
+
+def _unfit(name: str, reason: str) -> InvalidField:
+    return InvalidField(f"the filter {name}", reason)
+
+
+def _names_position(node: Node) -> bool:
+    return any(isinstance(field, Field) and field.quantity is not None for field in _parts(node))
+
+
+def _parts(node: Node) -> Iterator[Node]:
+    match node:
+        case And(operands) | Or(operands):
+            for operand in operands:
+                yield from _parts(operand)
+        case Not(operand):
+            yield from _parts(operand)
+        case Comparison(_, left, right):
+            yield from _parts(left)
+            yield from _parts(right)
+        case _:
+            yield node
+
+
+_ANNOTATIONS_FILTER = "amqp:event-streams-delivery-annotations-filter"
+_SQL_FILTER = "amqp:event-streams-sql-filter"
+_SELECTOR_FILTER = "apache.org:selector-filter:string"
+_sql_filter = partial(_text_filter, _SQL_FILTER, EVENT_STREAMS_SQL)
+_selector_filter = partial(_text_filter, _SELECTOR_FILTER, JMS_SELECTOR)
+
+DESCRIPTORS: Mapping[int | str, Callable[[object], Filter]] = {
+    Symbol(_ANNOTATIONS_FILTER): _annotations_filter,
+    0x0000_0000_0000_0200: _annotations_filter,
+    Symbol(_SQL_FILTER): _sql_filter,
+    0x0000_0000_0000_0201: _sql_filter,
+    Symbol(_SELECTOR_FILTER): _selector_filter,
+    0x0000_468C_0000_0004: _selector_filter,
+}
+"""By both forms of their descriptors."""
+
+
+# Fields.
+
+
+def _getter_of(field: Field) -> _Getter:
+    """A function that reads a field of an event."""
+    section, name = field.section, field.name
+    if section is Section.APPLICATION_PROPERTIES:
+        return _map_getter(SectionCode.APPLICATION_PROPERTIES, name)
+    if section is Section.MESSAGE_ANNOTATIONS:
+        return _map_getter(SectionCode.MESSAGE_ANNOTATIONS, name)
+    if section in FIELD_INDEXES:
+        return _list_getter(section, name)
+    return _COMPUTED[section, name]
+
+
+def _map_getter(section: SectionCode, name: str) -> _Getter:
+    code, key = int(section), name.encode()
+    return lambda event: map_value(event.buffer, event.start, event.end, code, key)
+
+
+def _list_getter(section: Section, name: str) -> _Getter:
+    code = int(SectionCode[section.name])
+    index = FIELD_INDEXES[section][name]
+    if name in _IDS:
+        return lambda event: _plain_id(_id(event, code, index))
+    if (default := _DEFAULTS.get(name)) is None:
+        return lambda event: list_value(event.buffer, event.start, event.end, code, index)
+
+    def with_default(event: StoredEvent) -> object:
+        value = list_value(event.buffer, event.start, event.end, code, index)
+        return default if value is None else value
+
+    return with_default
+
+
+def _id(event: StoredEvent, code: int, index: int) -> object:
+    """A field of more types than the kernel reads."""
+    value = list_value(event.buffer, event.start, event.end, code, index)
+    if value is not OTHER:
+        return value
+    try:
+        return decode(
+            event.buffer, list_position(event.buffer, event.start, event.end, code, index), event.end
+        )[0]
+    except MalformedValue:
+        return None
+
+
+def _plain_id(value: object) -> object:
+    """As text, or a number."""
+    if isinstance(value, UUID):
+        return str(value)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
+
+
+def _jms_id(value: object) -> object:
+    """As AMQP Binding and Mapping for JMS, section 3.2.1.1, writes what is no text."""
+    if isinstance(value, UUID):
+        return f"ID:AMQP_UUID:{value}"
+    if isinstance(value, bytes):
+        return f"ID:AMQP_BINARY:{value.hex().upper()}"
+    return f"ID:AMQP_ULONG:{value}" if isinstance(value, int) else value
+
+
+def _jms_id_getter(name: str) -> _Getter:
+    index = FIELD_INDEXES[Section.PROPERTIES][name]
+    return lambda event: _jms_id(_id(event, SectionCode.PROPERTIES, index))
+
+
+def _delivery_mode(event: StoredEvent) -> str:
+    return "PERSISTENT" if _DURABLE(event) is True else "NON_PERSISTENT"
+
+
+def _delivery_count(event: StoredEvent) -> object:
+    count = _FAILED_DELIVERIES(event)
+    return count + 1 if isinstance(count, int) else None
+
+
+_IDS = frozenset(("message-id", "correlation-id", "user-id"))
+_DEFAULTS = {"durable": False, "priority": 4, "first-acquirer": False, "delivery-count": 0}
+"""What header fields are that are not there (AMQP 1.0, section 3.2.1)."""
+_DURABLE = _list_getter(Section.HEADER, "durable")
+_FAILED_DELIVERIES = _list_getter(Section.HEADER, "delivery-count")
+_COMPUTED: Mapping[tuple[Section, str], _Getter] = {
+    (Section.DELIVERY_ANNOTATIONS, "event-streams-offset"): lambda event: offset_text(event.offset),
+    (Section.DELIVERY_ANNOTATIONS, "event-streams-timestamp"): lambda event: event.timestamp_ms,
+    (Section.DELIVERY_ANNOTATIONS, "event-streams-source-partition"): lambda event: event.partition,
+    (Section.EVENT_HUB, "x-opt-offset"): lambda event: event.offset,
+    (Section.EVENT_HUB, "x-opt-sequence-number"): lambda event: event.offset,
+    (Section.EVENT_HUB, "x-opt-enqueued-time"): lambda event: event.timestamp_ms,
+    (Section.JMS, "message-id"): _jms_id_getter("message-id"),
+    (Section.JMS, "correlation-id"): _jms_id_getter("correlation-id"),
+    (Section.JMS, "user-id"): _list_getter(Section.PROPERTIES, "user-id"),
+    (Section.JMS, "delivery-mode"): _delivery_mode,
+    (Section.JMS, "delivery-count"): _delivery_count,
+}
