@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
+from array import array
 from typing import Any
 
 import pytest
 
+from headwater.encoding._amqp_kernel import skim_entries
+from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Data, Header, Message, Properties, encode_message
 from headwater.encoding.amqp_types import Symbol, Timestamp, Ulong
 from headwater.encoding.event_filter import Filter, StoredEvent, all_of, compile_filter
@@ -364,6 +368,22 @@ def test_several_filters_must_all_match() -> None:
     assert both.bounds(0) == Bounds(0xA4C6)
     assert both.starts_at_earliest
     assert all_of([sql]) is sql
+
+
+def test_skimmed_entries_are_asked_one_by_one() -> None:
+    others = [MESSAGE, Message(application_properties={"color": "blue"}), MESSAGE, MESSAGE]
+    entries = [encode_message(message) for message in others]
+    entries.insert(1, b"no message")
+    data = b"".join(struct.pack(">I", len(entry)) + entry for entry in entries)
+    spans = array("q", bytes(8 * SPAN_FIELDS * len(entries)))
+    assert skim_entries(data, 0, len(data), len(entries), spans) == (len(entries), len(data))
+    found = filter_of("color = 'red' AND d.event-streams-offset <> '0000000000000067'")
+    event = StoredEvent(memoryview(data), offset=100)
+    assert found.matching(event, spans, 0, 5) == [0, 4]
+    assert event.offset == 105
+    event.offset = 101
+    assert found.matching(event, spans, 1, 2) == []
+    assert filter_of("color IS NULL").matching(StoredEvent(data), spans, 0, 5) == [1]
 
 
 def test_one_event_serves_for_many() -> None:

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from uuid import UUID
 
 from headwater.encoding._message_kernel import OTHER, list_position, list_value, map_value
+from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_decoder import decode
 from headwater.encoding.amqp_message import SectionCode
 from headwater.encoding.amqp_types import Symbol, Timestamp
@@ -69,6 +70,20 @@ class Filter:
     def matches(self, event: StoredEvent) -> bool:
         """Whether the expression is true for an event."""
         return self._condition(event) is True
+
+    def matching(self, event: StoredEvent, spans: Sequence[int], first: int, count: int) -> list[int]:
+        """Which of `count` skimmed entries match, from the `first` one on, whose offset is that of the event.
+
+        The spans are those of `_span_kernel`; the event goes through the entries, and ends behind them.
+        """
+        condition, found = self._condition, []
+        for number in range(first, first + count):
+            start = spans[SPAN_FIELDS * number]
+            event.start, event.end = (0, 0) if start < 0 else (start, spans[SPAN_FIELDS * number + 3])
+            if condition(event) is True:
+                found.append(number)
+            event.offset += 1
+        return found
 
     def bounds(self, latest_offset: int) -> Bounds:
         """Where in a partition events can match, in which `@latest` is before the offset that comes next.
