@@ -16,7 +16,7 @@ from headwater.encoding.scram import ITERATIONS_MIN
 from headwater.log.files import Files
 from headwater.log.partition import Partition
 from headwater.log.settings import StoreSettings
-from headwater.log.store import Store
+from headwater.log.store import Store, wall_clock_ms
 from headwater.server.catalogue import Catalogue
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
@@ -72,8 +72,10 @@ class ListeningDoor:
         settings: StoreSettings | None = None,
         files: Files | None = None,
         tls: ssl.SSLContext | None = None,
+        clock: Callable[[], int] = wall_clock_ms,
     ) -> None:
         self._data = data
+        self._clock = clock
         self._limits = limits or Limits(failure_delay_s=0.05)
         self._advertised = advertised or Endpoint()
         self._settings = settings
@@ -148,7 +150,9 @@ class ListeningDoor:
         self._loop.run_forever()
 
     async def _open(self) -> None:
-        self.store = Store.open(self._data, self._settings, files=self._files, loop=self._loop)
+        self.store = Store.open(
+            self._data, self._settings, files=self._files, clock=self._clock, loop=self._loop
+        )
         self.catalogue = Catalogue.open(
             self._data, iterations=ITERATIONS_MIN, first_user=lambda: first_user(None, None)
         )

@@ -74,6 +74,11 @@ def test_a_chunk_reads_at_any_position_of_any_buffer() -> None:
         assert chunk.read_chunk(buffer, 6)[0].first_offset == 42
 
 
+def test_the_largest_timestamp_reads_from_the_end() -> None:
+    data = b"before" + sealed(bloom=bytes(16), publishers={b"p": 7})
+    assert chunk.largest_timestamp(data + b"behind", len(data)) == 1_700_000_000_001
+
+
 def test_sealing_leaves_a_large_buffer_as_long_as_it_is() -> None:
     buffer = bytearray(200)
     buffer[48:57] = RECORD

@@ -50,6 +50,7 @@ __all__ = [
     "check_data",
     "decode_snapshot",
     "encode_snapshot",
+    "largest_timestamp",
     "read_chunk",
     "read_header",
     "read_trailer",
@@ -72,6 +73,7 @@ TRAILER_BYTES_MAX = 1 << 28
 OFFSET_MAX = (1 << 63) - 1
 
 _HEADER = struct.Struct(">BBHIQQQIIII")
+_TIMESTAMP_MAX_AT = 16
 _TAIL = struct.Struct(">IIQQ")
 _CRC = struct.Struct(">I")
 _COUNTS = struct.Struct(">II")
@@ -175,6 +177,12 @@ def read_trailer(buffer: ReadableBuffer, position: int, header: ChunkHeader, sal
     if behind != tail:
         raise MalformedChunk(behind, "the trailer holds more than its counts say")
     return Trailer(bytes(view[start:references]), publishers, offsets, synced_position, timestamp_ms_max)
+
+
+def largest_timestamp(buffer: ReadableBuffer, end: int) -> int:
+    """The largest timestamp so far in the partition, as the trailer says of the whole chunk that ends there."""
+    at = end - TRAILER_TAIL_BYTES + _TIMESTAMP_MAX_AT
+    return int.from_bytes(buffer[at : at + 8], "big", signed=True)
 
 
 def check_data(buffer: ReadableBuffer, position: int, header: ChunkHeader) -> None:

@@ -32,6 +32,8 @@ class ChunkView(msgspec.Struct, frozen=True, gc=False):
 
     start: int
     data_end: int
+    end: int
+    """Behind its trailer."""
     entries: int
     records: int
     first_offset: int
@@ -60,10 +62,13 @@ class Run:
     def chunks(self) -> Iterator[ChunkView]:
         """The user chunks."""
         for at in range(0, SCAN_FIELDS * self.count, SCAN_FIELDS):
-            start, deliver_bytes, _, type_, records, first_offset = self.fields[at : at + SCAN_FIELDS]
+            start, deliver_bytes, whole_bytes, type_, records, first_offset = self.fields[
+                at : at + SCAN_FIELDS
+            ]
             if type_ == ChunkType.USER:
                 entries = int.from_bytes(self.buffer[start + 2 : start + 4], "big")
-                yield ChunkView(start, start + deliver_bytes, entries, records, first_offset)
+                data_end, end = start + deliver_bytes, start + whole_bytes
+                yield ChunkView(start, data_end, end, entries, records, first_offset)
 
     @property
     def deliveries(self) -> Iterator[memoryview]:

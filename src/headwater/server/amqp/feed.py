@@ -10,7 +10,7 @@ from headwater.amqp.sender_link import SenderLink
 from headwater.encoding._amqp_kernel import skim_entries
 from headwater.encoding._kernel import walk_entries
 from headwater.encoding._span_kernel import SPAN_FIELDS
-from headwater.encoding.chunk import ReadableBuffer
+from headwater.encoding.chunk import ReadableBuffer, largest_timestamp
 from headwater.encoding.compression import unpack_entry
 from headwater.encoding.delivery_annotations import annotations_before_offset, message_to_send, offset_digits
 from headwater.errors import UnreadableSubBatch
@@ -21,7 +21,6 @@ from headwater.server.amqp.nodes import Refused
 __all__ = ["Feed"]
 
 RECORDS_MAX = 512
-_TIMESTAMP_AT = 8
 
 
 class _Entries:
@@ -160,8 +159,8 @@ class Feed:
             elif chunk.first_offset + chunk.records > self.offset:
                 assert self._run is not None, "chunks are of a run"
                 data = self._run.buffer
-                time_at = chunk.start + _TIMESTAMP_AT
-                timestamp_ms = int.from_bytes(data[time_at : time_at + 8], "big")
+                # What a search by time goes by, which never falls, and not the wall clock, which may.
+                timestamp_ms = largest_timestamp(data, chunk.end)
                 self._annotations = annotations_before_offset(timestamp_ms, self.partition_id)
                 self._entries = [
                     _Entries(data, chunk.data_start, chunk.data_end, chunk.entries, chunk.first_offset)
