@@ -8,8 +8,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from headwater.engine.cursor import Cursor, CursorLimits, DeadLetter, Flush, Outcome, Reason, Run
+from headwater.engine.cursor import Cursor, CursorLimits, Flush
 from headwater.engine.cursor_record import Position, decode_position
+from headwater.engine.delivery import DeadLetter, Outcome, Reason, Run
 
 ACCEPTED, REJECTED, RELEASED, FAILED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RELEASED, Outcome.FAILED
 

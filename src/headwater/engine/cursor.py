@@ -22,7 +22,6 @@ that is not. For the shell:
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Iterator
 from itertools import chain, islice
 from typing import Generic, TypeVar
@@ -36,25 +35,15 @@ from headwater.engine.cursor_record import (
     Position,
     encode_position,
 )
+from headwater.engine.delivery import DeadLetter, Outcome, Reason, Run
 from headwater.engine.delivery_counts import DeliveryCounts
 
-__all__ = ["RUNS_MAX", "Cursor", "CursorLimits", "DeadLetter", "Flush", "Outcome", "Reason", "Run"]
+__all__ = ["DEFAULT_LIMITS", "RUNS_MAX", "Cursor", "CursorLimits", "Flush"]
 
 RUNS_MAX = 1_024
 """Ranges that one `take` gives at most; there may be more."""
 
 C = TypeVar("C", bound=Hashable)
-
-
-class Outcome(enum.Enum):
-    """What a consumer says of messages (AMQP 1.0 part 3, section 3.4)."""
-
-    ACCEPTED = enum.auto()
-    REJECTED = enum.auto()
-    RELEASED = enum.auto()
-    """Due again, as if nothing had been: `modified` without `delivery-failed` is one, too."""
-    FAILED = enum.auto()
-    """`modified` with `delivery-failed`: due again, with the delivery count raised."""
 
 
 class CursorLimits(msgspec.Struct, frozen=True):
@@ -70,28 +59,7 @@ class CursorLimits(msgspec.Struct, frozen=True):
     """Whether a rejected message is a dead letter, and not just settled."""
 
 
-class Reason(enum.Enum):
-    """Why a message is a dead letter."""
-
-    DELIVERY_COUNT = "delivery-count"
-    REJECTED = "rejected"
-
-
-class Run(msgspec.Struct, frozen=True, gc=False):
-    """Offsets to deliver, all with one delivery count."""
-
-    first: int
-    end: int
-    delivery_count: int
-
-
-class DeadLetter(msgspec.Struct, frozen=True, gc=False):
-    """Offsets to append to the dead-letter log."""
-
-    first: int
-    end: int
-    reason: Reason
-    delivery_count: int
+DEFAULT_LIMITS = CursorLimits()
 
 
 class Flush(msgspec.Struct, frozen=True):
@@ -110,6 +78,7 @@ class Cursor(Generic[C]):
         "_barred",
         "_begun",
         "_budget",
+        "_changed",
         "_counts",
         "_dead",
         "_due",
@@ -118,14 +87,24 @@ class Cursor(Generic[C]):
         "_unsettled_count",
         "_written",
         "durable_sequence",
+        "key",
         "limits",
         "lost_count",
         "next_offset",
         "sequence",
     )
 
-    def __init__(self, offset: int, limits: CursorLimits | None = None) -> None:
-        self.limits = limits or CursorLimits()
+    def __init__(
+        self,
+        offset: int,
+        limits: CursorLimits | None = None,
+        key: bytes = b"",
+        changed: set[Cursor[C]] | None = None,
+    ) -> None:
+        self.limits = limits or DEFAULT_LIMITS
+        self.key = key
+        """Of its record."""
+        self._changed = changed
         self.next_offset = offset
         """Of the message that is handed out for the first time next."""
         self.lost_count = 0
@@ -146,15 +125,24 @@ class Cursor(Generic[C]):
         """Dead letters that the shell is writing."""
         self._counts = DeliveryCounts(self._budget)
         self._retained_from = 0
+        if changed is not None:
+            changed.add(self)
 
     @classmethod
-    def restored(cls, position: Position, end: int, limits: CursorLimits | None = None) -> Cursor[C]:
+    def restored(
+        cls,
+        position: Position,
+        end: int,
+        limits: CursorLimits | None = None,
+        key: bytes = b"",
+        changed: set[Cursor[C]] | None = None,
+    ) -> Cursor[C]:
         """A cursor as it was flushed; the partition ends at `end`, and what is not settled comes again.
 
         A partition whose log confirms from memory may have lost its last messages: what is beyond `end` is no longer
         settled, because other messages will stand there; this is flushed before they can be taken for settled again.
         """
-        cursor: Cursor[C] = cls(min(position.low, end), limits)
+        cursor: Cursor[C] = cls(min(position.low, end), limits, key, changed)
         cursor.lost_count = position.lost_count
         low = cursor.next_offset
         known = IdRanges()
@@ -172,6 +160,8 @@ class Cursor(Generic[C]):
             cursor._again(*run)
         if max(stops) <= end:
             cursor.durable_sequence = cursor._begun = cursor.sequence
+            if changed is not None:
+                changed.discard(cursor)
         return cursor
 
     # Where it stands
@@ -272,7 +262,7 @@ class Cursor(Generic[C]):
                     self._counts.increase(one, other)
                 self._again(one, other)
         if outcome is not Outcome.RELEASED:
-            self.sequence += 1
+            self._change()
         return self.sequence
 
     def vanish(self, consumer: C) -> int:
@@ -311,7 +301,7 @@ class Cursor(Generic[C]):
             for ranges in self._dead.values():
                 ranges.take(one, other)
             self._is_done(one, other)
-            self.sequence += 1
+            self._change()
         self._forget_empty_reasons()
         return self.sequence
 
@@ -348,7 +338,7 @@ class Cursor(Generic[C]):
         self._counts.clear()
         self._unsettled_count = 0
         self.next_offset = max(offset, self._retained_from)
-        self.sequence += 1
+        self._change()
 
     # To `$state`
 
@@ -395,6 +385,19 @@ class Cursor(Generic[C]):
     def flush_failed(self) -> None:
         """A value could not be written: it is to be flushed anew."""
         self._begun = self.durable_sequence
+        if self._changed is not None:
+            self._changed.add(self)
+
+    def let_go(self) -> None:
+        """Its owner is gone: nothing of it is flushed any more."""
+        if self._changed is not None:
+            self._changed.discard(self)
+            self._changed = None
+
+    def _change(self) -> None:
+        self.sequence += 1
+        if self._changed is not None:
+            self._changed.add(self)
 
     # What happens to ranges
 
@@ -442,7 +445,7 @@ class Cursor(Generic[C]):
         if first < end:
             self._is_done(first, end)
             self.lost_count += end - first
-            self.sequence += 1
+            self._change()
 
     def _lose_dead(self, first: int, end: int) -> None:
         for ranges in self._dead.values():

@@ -1,0 +1,112 @@
+"""The cursors that one owner, a subscription or a group, has on the partitions of its log."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from headwater.engine.cursor import Cursor, CursorLimits
+from headwater.engine.cursor_flushes import CursorFlushes
+from headwater.engine.cursor_record import Position, encode_position
+from headwater.engine.delivery import Run
+from headwater.engine.state_record import Delete, Put, cursor_key
+
+__all__ = ["CursorSet", "PartitionRun"]
+
+C = TypeVar("C", bound=Hashable)
+
+
+class PartitionRun(msgspec.Struct, frozen=True, gc=False):
+    """Offsets of a partition to deliver."""
+
+    partition: int
+    run: Run
+
+
+class CursorSet(Generic[C]):
+    """By partition; durable ones have flushes, others are forgotten with the process."""
+
+    __slots__ = ("_flushes", "by_partition", "digest", "limits")
+
+    def __init__(
+        self, digest: bytes, limits: CursorLimits, flushes: CursorFlushes[C, Any] | None = None
+    ) -> None:
+        self.digest = digest
+        self.limits = limits
+        self.by_partition: dict[int, Cursor[C]] = {}
+        self._flushes = flushes
+
+    def begin(self, partition: int, offset: int) -> Cursor[C]:
+        """Stand at an offset of a partition: for the first time, or leaving behind what was."""
+        cursor = self.by_partition.get(partition)
+        if cursor is None:
+            key, changed = self._place(partition)
+            cursor = self.by_partition[partition] = Cursor(offset, self.limits, key, changed)
+        else:
+            cursor.reset(offset)
+        return cursor
+
+    def restore(self, partition: int, position: Position, end: int) -> None:
+        """Stand where a record says, on a partition that ends at `end`."""
+        key, changed = self._place(partition)
+        self.by_partition[partition] = Cursor.restored(position, end, self.limits, key, changed)
+
+    def grow(self, partition_count: int) -> None:
+        """Partitions were added: what is in them came later than their owner, so it starts at their beginning."""
+        for partition in range(partition_count):
+            if partition not in self.by_partition:
+                self.begin(partition, 0)
+
+    def take(
+        self, consumer: C, count_max: int, ends: Mapping[int, int], partitions: Sequence[int]
+    ) -> list[PartitionRun]:
+        """Hand out up to so many messages of these partitions, the first ones first."""
+        found = []
+        for partition in partitions:
+            if count_max <= 0:
+                break
+            for run in self.by_partition[partition].take(consumer, count_max, ends.get(partition, 0)):
+                found.append(PartitionRun(partition, run))
+                count_max -= run.end - run.first
+        return found
+
+    def vanish(self, consumer: C) -> int:
+        """A consumer is gone; gives how many messages are due again by it."""
+        return sum(cursor.vanish(consumer) for cursor in self.by_partition.values())
+
+    def available(self, ends: Mapping[int, int]) -> int:
+        """Messages that could be handed out."""
+        return sum(cursor.available(ends.get(number, 0)) for number, cursor in self.by_partition.items())
+
+    def lag(self, ends: Mapping[int, int]) -> int:
+        """Messages that are not settled."""
+        return sum(cursor.lag(ends.get(number, 0)) for number, cursor in self.by_partition.items())
+
+    @property
+    def lost_count(self) -> int:
+        """Messages that retention took before they were settled."""
+        return sum(cursor.lost_count for cursor in self.by_partition.values())
+
+    def puts(self) -> list[Put]:
+        """The records of all cursors as they stand, to be put before that of their owner."""
+        if self._flushes is None:
+            return []
+        cursors = self.by_partition.values()
+        return [Put(cursor.key, encode_position(cursor.position())) for cursor in cursors]
+
+    def end(self) -> list[Delete]:
+        """Forget all cursors; gives what removes their records, to be carried out behind that of their owner."""
+        deletes = []
+        for cursor in self.by_partition.values():
+            if self._flushes is not None:
+                self._flushes.forget(cursor)
+                deletes.append(Delete(cursor.key))
+        self.by_partition.clear()
+        return deletes
+
+    def _place(self, partition: int) -> tuple[bytes, set[Cursor[C]] | None]:
+        if self._flushes is None:
+            return b"", None
+        return cursor_key(self.digest, partition), self._flushes.changed
