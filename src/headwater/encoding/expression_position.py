@@ -265,5 +265,7 @@ def _first_offset(is_behind: Callable[[str], bool]) -> int:
 
 
 def _number_cuts(number: float, first: int, last: int) -> tuple[int, int]:
-    start, end = math.ceil(number), math.floor(number) + 1
-    return min(max(start, first), last), min(max(end, first), last)
+    if not first <= number < last:
+        cut = first if number < first else last
+        return cut, cut
+    return math.ceil(number), math.floor(number) + 1
