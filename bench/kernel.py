@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import functools
+import itertools
 import shutil
 import struct
 import subprocess
@@ -17,7 +19,7 @@ import msgspec
 from bench.figure import Figure, Options, at_least, figure_of
 from headwater.encoding import chunk
 from headwater.encoding._amqp_kernel import join_dispositions, scan_transfers, skim_entries
-from headwater.encoding._hash_kernel import murmur3_32
+from headwater.encoding._hash_kernel import hash_spans, murmur3_32
 from headwater.encoding._kernel import (
     SCAN_FIELDS,
     filter_values,
@@ -25,6 +27,7 @@ from headwater.encoding._kernel import (
     scan_chunks,
     walk_entries,
 )
+from headwater.encoding._key_kernel import find_annotations, sort_spans
 from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans, write_transfers
 from headwater.encoding.amqp_message import data_section
 from headwater.encoding.chunk import ChunkType
@@ -39,6 +42,8 @@ MESSAGE_BYTES = 100
 AIM_M_PER_S = 150.0
 READ_AIM_NS = 50
 WRITE_AIM_NS = 30
+PARTITIONS = 8
+GROUP_KEY = b"event-streams-group-key"
 
 
 class Bench:
@@ -225,7 +230,40 @@ def transfer_figures(bench: Bench) -> list[Figure]:
     join = bench.measure(
         "join_dispositions", MESSAGES, "frame", lambda: join_dispositions(settling, 0, len(settling), 512)
     )
-    return [*figures, gather, _within(WRITE_AIM_NS, write), join]
+    return [*figures, gather, _within(WRITE_AIM_NS, write), join, *_routing_figures(bench)]
+
+
+def _routing_figures(bench: Bench) -> list[Figure]:
+    """Group keys of a run of messages, what partitions they are for, and the run in that order."""
+    body = data_section(bytes(MESSAGE_BYTES))
+    key = b"\xa3\x17event-streams-group-key\xa1\x0fcustomer-%06d"
+    keyed = [b"\0\x53\x72\xc1\x2b\x02" + key % number + body for number in range(MESSAGES)]
+    found, partitions = array("q", bytes(16 * MESSAGES)), array("q", bytes(8 * MESSAGES))
+    in_order, numbers = array("q", bytes(8 * SPAN_FIELDS * MESSAGES)), array("q", bytes(8 * MESSAGES))
+    buffer, spans = _run_of(keyed)
+    find = functools.partial(
+        find_annotations, first=0, count=MESSAGES, section=0x72, name=GROUP_KEY, found=found
+    )
+
+    def sort() -> None:
+        hash_spans(buffer, found, MESSAGES, PARTITIONS, partitions)
+        counts = array("q", bytes(8 * PARTITIONS))
+        sort_spans(spans, 0, MESSAGES, partitions, counts, in_order, numbers)
+
+    without = _run_of([body] * MESSAGES)
+    return [
+        bench.measure("find_annotations, none", MESSAGES, "message", lambda: find(*without)),
+        bench.measure("find_annotations, a group key", MESSAGES, "message", lambda: find(buffer, spans)),
+        bench.measure("hash_spans and sort_spans", MESSAGES, "message", sort),
+    ]
+
+
+def _run_of(messages: list[bytes]) -> tuple[bytes, array[int]]:
+    """Messages one behind the other, and their spans."""
+    ends = list(itertools.accumulate(map(len, messages)))
+    starts = [0, *ends[:-1]]
+    fields = zip(starts, starts, starts, ends, strict=True)
+    return b"".join(messages), array("q", itertools.chain.from_iterable(fields))
 
 
 def _within(aim_ns: int, figure: Figure) -> Figure:

@@ -14,10 +14,11 @@ from headwater.encoding import _hash_kernel as compiled_hash
 from headwater.encoding import _key_kernel as compiled
 from headwater.encoding._amqp_kernel import skim_message
 from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.encoding.amqp_composite import read_descriptor
+from headwater.encoding.amqp_decoder import read_compound, skip
 from headwater.encoding.amqp_encoder import encode
 from headwater.encoding.amqp_message import Data, Header, Message, SectionCode, encode_message
 from headwater.encoding.amqp_types import Array, Described, Symbol, Timestamp, Ulong
-from headwater.encoding.annotations import annotation_of
 from headwater.errors import MalformedValue
 from tests.amqp_frames import compound, described
 from tests.kernel_forms import both_forms, same_in
@@ -29,7 +30,12 @@ same = same_in(FORMS)
 NAME = b"event-streams-group-key"
 SECTIONS = (SectionCode.DELIVERY_ANNOTATIONS, SectionCode.MESSAGE_ANNOTATIONS)
 DELIVERY, MESSAGE = SECTIONS
-NONE, UNUSUAL = compiled.NONE, compiled.UNUSUAL
+CODES: dict[Any, int] = {
+    "amqp:header:list": 0x70,
+    "amqp:delivery-annotations:map": 0x71,
+    "amqp:message-annotations:map": 0x72,
+}
+NONE, UNREADABLE = compiled.NONE, compiled.UNREADABLE
 
 
 def spans_of(buffer: bytes, start: int, end: int) -> list[int]:
@@ -80,7 +86,7 @@ def sections(draw: st.DrawFn, code: int) -> bytes:
     items += draw(st.sampled_from([[], [], [], [b"\x40"]]))
     value = draw(st.sampled_from([compound(items, is_map=True), compound(items, is_map=True, wide=True)]))
     value = draw(st.sampled_from([value, value, value, value, b"\x45", b"\x40", compound(items)]))
-    return described(code, value, draw(st.sampled_from([0x53, 0x53, 0x80])))
+    return described(code, value, draw(st.sampled_from([0x53, 0x80, 0xA3])))
 
 
 @st.composite
@@ -100,9 +106,51 @@ def payloads(draw: st.DrawFn) -> bytes:
 
 
 def told_by(section: SectionCode, buffer: bytes, spans: list[int]) -> bytes | None:
-    """What the general decoder finds; raises MalformedValue."""
-    at = 1 if section is DELIVERY else 2
-    return annotation_of(buffer, spans[at], spans[at + 1], section, NAME)
+    """What is found by the general decoder; raises MalformedValue."""
+    position, end = spans[1:3] if section is DELIVERY else spans[2:]
+    while position < end:
+        code, at = section_at(buffer, position, end)
+        if code > section:
+            return None
+        behind = skip(buffer, at, end)
+        if code == section:
+            return value_in_map(buffer, at, behind)
+        position = behind
+    return None
+
+
+def section_at(buffer: bytes, position: int, end: int) -> tuple[int, int]:
+    """The code of the section at the position, by number or by name, and where its value begins."""
+    descriptor, at = read_descriptor(buffer, position, end)
+    code = CODES.get(descriptor, -1) if isinstance(descriptor, str) else descriptor
+    is_of_common_form = buffer[position + 1] in (0x53, 0x80, 0xA3)
+    if not is_of_common_form or not 0x70 <= code <= 0xFF or at >= end:
+        raise MalformedValue("no section")
+    return code, at
+
+
+def value_in_map(buffer: bytes, position: int, end: int) -> bytes | None:
+    if buffer[position] not in (0xC1, 0xD1):
+        raise MalformedValue("no map")
+    count, at, stop = read_compound(buffer, position + 1, end, wide=buffer[position] == 0xD1)
+    for _ in range(count // 2):
+        value_at = skip(buffer, at, stop)
+        behind = skip(buffer, value_at, stop)
+        if string_at(buffer, at, value_at) == NAME:
+            if buffer[value_at] == 0x40:
+                return None
+            found = string_at(buffer, value_at, behind)
+            if found is None:
+                raise MalformedValue("no string")
+            return found
+        at = behind
+    return None
+
+
+def string_at(buffer: bytes, position: int, behind: int) -> bytes | None:
+    """The bytes of a string or symbol; None for any other value."""
+    head = {0xA1: 2, 0xA3: 2, 0xB1: 5, 0xB3: 5}.get(buffer[position])
+    return None if head is None else buffer[position + head : behind]
 
 
 @example([b"\0\x53\x72\xd1\xff\xff\xff\xff\xff\xff\xff\xff"])
@@ -122,21 +170,24 @@ def test_what_is_found_is_what_the_general_decoder_finds(messages: list[bytes]) 
             told = form.find_annotations(buffer, spans, 0, len(messages), section, NAME, found)
             outcomes.append((told, found))
         assert outcomes[0] == outcomes[1]
-        (there, unusual), found = outcomes[0]
+        (there, unreadable), found = outcomes[0]
         assert found.pop() == -7
         assert there == sum(start >= 0 for start in found[::2])
-        assert unusual == found[::2].count(UNUSUAL)
+        assert unreadable == found[::2].count(UNREADABLE)
         for number in range(len(messages)):
             start, end = found[2 * number : 2 * number + 2]
-            if start != UNUSUAL:
-                fields = spans[SPAN_FIELDS * number :][:SPAN_FIELDS].tolist()
+            fields = spans[SPAN_FIELDS * number :][:SPAN_FIELDS].tolist()
+            if start == UNREADABLE:
+                with pytest.raises(MalformedValue):
+                    told_by(section, buffer, fields)
+            else:
                 assert told_by(section, buffer, fields) == (None if start == NONE else buffer[start:end])
 
 
 @EACH
 @pytest.mark.parametrize("key", [b"", b"k", "schlüssel".encode(), bytes(range(255)), b"x" * 256])
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_a_common_key_needs_no_closer_look(form: Any, key: bytes, is_wide: bool) -> None:
+def test_a_key_of_any_length_is_found_behind_others(form: Any, key: bytes, is_wide: bool) -> None:
     value = b"\xb1" + len(key).to_bytes(4, "big") + key
     if len(key) < 256 and not is_wide:
         value = b"\xa1" + bytes((len(key),)) + key
@@ -148,12 +199,6 @@ def test_a_common_key_needs_no_closer_look(form: Any, key: bytes, is_wide: bool)
     assert form.find_annotations(buffer, spans, 0, 1, MESSAGE, NAME, found) == (1, 0)
     assert buffer[found[0] : found[1]] == key
     assert form.find_annotations(buffer, spans, 0, 1, DELIVERY, NAME, found) == (0, 0)
-
-
-def test_what_is_no_string_is_told_by_name() -> None:
-    section = encode_message(Message(message_annotations={Symbol(NAME.decode()): 5}))
-    with pytest.raises(MalformedValue, match=r"event-streams-group-key is 5; it is a string or a symbol"):
-        annotation_of(section, 0, len(section), MESSAGE, NAME)
 
 
 @given(st.lists(st.integers(-1, 5), max_size=12), st.integers(0, 3), st.integers(0, 3), st.integers(0, 3))

@@ -5,9 +5,10 @@ Annotations (AMQP 1.0 section 3.2.10) are a map in a section of the message, beh
 
     00  descriptor  c1  size 1  count 1  keys and values           descriptor:   53  code
     00  descriptor  d1  size 4  count 4  keys and values                         80  code, 8
+                                                                                 a3  length 1, name
 
-A key is a symbol (a3, b3), the value looked for a string or a symbol (a1, b1, a3, b3). The first pair with the key
-counts. What is anything else is left to `annotations.py`, which finds the same wherever this finds something.
+Keys are symbols (a3, b3), or strings (a1, b1) from clients that do not know better; so is the value that is looked for.
+The first pair with the key counts, and what stands behind it does not matter.
 
 `_span_kernel.py` draws the spans of messages. The file runs compiled and uncompiled to the same results. Spans are
 compared with the size of their buffer before a pointer is used, and every read stands behind a comparison with the end.
@@ -20,16 +21,21 @@ import cython
 if cython.compiled:
     from cython.cimports.libc.string import memcmp
 
-__all__ = ["COMPILED", "NONE", "UNUSUAL", "find_annotations", "sort_spans"]
+__all__ = ["COMPILED", "NONE", "UNREADABLE", "find_annotations", "sort_spans"]
 
 COMPILED = cython.compiled
 NONE = -1
-"""The position of an annotation that is not there."""
-UNUSUAL = -2
-"""The position of one that has to be looked for closely."""
+"""The position of an annotation that is not there, or null."""
+UNREADABLE = -2
+"""The position of one that has another type, or of which cannot be told whether it is there."""
 
 _NONE = cython.declare(cython.Py_ssize_t, -1)
-_UNUSUAL = cython.declare(cython.Py_ssize_t, -2)
+_UNREADABLE = cython.declare(cython.Py_ssize_t, -2)
+_CODES = {
+    b"amqp:header:list": 0x70,
+    b"amqp:delivery-annotations:map": 0x71,
+    b"amqp:message-annotations:map": 0x72,
+}
 
 
 def find_annotations(
@@ -44,7 +50,7 @@ def find_annotations(
     """Write where the value of an annotation of each of `count` messages begins and ends, from the `first` one on.
 
     The section is that of delivery annotations (0x71) or of message annotations (0x72). Gives how many have it, and how
-    many are `UNUSUAL`.
+    many are `UNREADABLE`.
     """
     _check_span(len(spans) // 4, first, first + count)
     _check_span(len(found) // 2, 0, count)
@@ -57,7 +63,7 @@ def find_annotations(
     # Delivery annotations stand between head and rest, message annotations at the beginning of the rest.
     offset: cython.Py_ssize_t = 1 if section == 0x71 else 2
     there: cython.Py_ssize_t = 0
-    unusual: cython.Py_ssize_t = 0
+    unreadable: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(count):
         at: cython.Py_ssize_t = 4 * (first + i) + offset
@@ -67,13 +73,13 @@ def find_annotations(
         position: cython.Py_ssize_t = _value_at(p, start, end, section, n, name_bytes)
         if position >= 0:
             there += 1
-            values[2 * i] = position + (2 if p[position] < 0xB0 else 5)
-            values[2 * i + 1] = values[2 * i] + _length(p, position, end)
+            values[2 * i] = position + _string_head(p[position])
+            values[2 * i + 1] = _behind(p, position, end)
         else:
-            if position == _UNUSUAL:
-                unusual += 1
+            if position == _UNREADABLE:
+                unreadable += 1
             values[2 * i] = values[2 * i + 1] = position
-    return there, unusual
+    return there, unreadable
 
 
 def sort_spans(
@@ -135,20 +141,20 @@ def _value_at(
     name: cython.p_const_uchar,
     name_bytes: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """Where the value with a name stands in a section, or `_NONE`, or `_UNUSUAL`."""
+    """Where the value with a name stands in a section, or `_NONE`, or `_UNREADABLE`."""
     at: cython.Py_ssize_t = start
     while at < end:
         code: cython.Py_ssize_t = _code(p, at, end)
-        if code < 0x70 or code > 0x78:
-            return _UNUSUAL
+        if code < 0x70:
+            return _UNREADABLE
         if code > section:
             return _NONE
-        at += 3 if p[at + 1] == 0x53 else 10
+        at += 3 if p[at + 1] == 0x53 else 10 if p[at + 1] == 0x80 else 3 + p[at + 2]
         if code == section:
             return _value_in_map(p, at, end, name, name_bytes)
         at = _behind(p, at, end)
         if at < 0:
-            return _UNUSUAL
+            return _UNREADABLE
     return _NONE
 
 
@@ -163,7 +169,7 @@ def _value_in_map(
 ) -> cython.Py_ssize_t:
     map_end: cython.Py_ssize_t = _behind(p, at, end)
     if map_end < 0:
-        return _UNUSUAL
+        return _UNREADABLE
     count: cython.Py_ssize_t
     if p[at] == 0xC1 and map_end - at >= 3:
         count = p[at + 2]
@@ -172,71 +178,85 @@ def _value_in_map(
         count = _u32(p, at + 5)
         at += 9
     else:
-        return _UNUSUAL
+        return _UNREADABLE
     while count >= 2:
-        key_end: cython.Py_ssize_t = _behind(p, at, map_end)
-        if key_end < 0 or (p[at] != 0xA3 and p[at] != 0xB3):
-            return _UNUSUAL
-        is_named: cython.bint = key_end - at - (2 if p[at] == 0xA3 else 5) == name_bytes and _same(
-            p, key_end - name_bytes, name, name_bytes
-        )
-        at = key_end
-        value_end: cython.Py_ssize_t = _behind(p, at, map_end)
-        if value_end < 0:
-            return _UNUSUAL
-        if is_named:
-            if p[at] == 0xA1 or p[at] == 0xA3 or p[at] == 0xB1 or p[at] == 0xB3:
-                return at
-            return _NONE if p[at] == 0x40 else _UNUSUAL
-        at = value_end
+        value: cython.Py_ssize_t = _behind(p, at, map_end)
+        behind: cython.Py_ssize_t = -1 if value < 0 else _behind(p, value, map_end)
+        if behind < 0:
+            return _UNREADABLE
+        head: cython.Py_ssize_t = _string_head(p[at])
+        if head and value - at == head + name_bytes and _same(p, at + head, name, name_bytes):
+            if p[value] == 0x40:
+                return _NONE
+            return value if _string_head(p[value]) else _UNREADABLE
+        at = behind
         count -= 2
-    return _NONE if not count and at == map_end else _UNUSUAL
+    return _NONE
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _string_head(code: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """What stands before the bytes of a string or a symbol; 0 for any other format code."""
+    if code == 0xA1 or code == 0xA3:
+        return 2
+    return 5 if code == 0xB1 or code == 0xB3 else 0
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _code(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The code of the descriptor at the position; -1 for one of another form."""
+    """The code of the descriptor at the position, behind which there is another byte at least."""
     if end - at < 4 or p[at]:
         return -1
     if p[at + 1] == 0x53:
         return p[at + 2]
-    if p[at + 1] != 0x80 or end - at < 11 or _u32(p, at + 2) or _u32(p, at + 6) > 0xFF:
-        return -1
-    return _u32(p, at + 6)
+    return _long_code(p, at, end - at)
 
 
 @cython.cfunc
-@cython.inline
+@cython.exceptval(check=False)
+def _long_code(p: cython.p_const_uchar, at: cython.Py_ssize_t, left: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    if p[at + 1] == 0x80:
+        if left < 11 or _u32(p, at + 2) or _u32(p, at + 6) > 0xFF:
+            return -1
+        return _u32(p, at + 6)
+    if p[at + 1] == 0xA3 and left >= 4 + p[at + 2]:
+        return _CODES.get(bytes(p[at + 3 : at + 3 + p[at + 2]]), -1)
+    return -1
+
+
+@cython.cfunc
 @cython.exceptval(check=False)
 def _behind(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The position behind the value at the position; -1 if that is described, or not whole."""
-    if at >= end:
-        return -1
-    length: cython.Py_ssize_t = _length(p, at, end)
-    if length < 0:
-        return -1
-    at += 1 + length
-    kind: cython.Py_ssize_t = p[at - 1 - length] >> 4
-    if kind >= 0xA:
-        at += 1 if kind == 0xA or kind == 0xC or kind == 0xE else 4
-    return at if at <= end else -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _length(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The bytes of the value at the position, behind its code and its size."""
-    kind: cython.Py_ssize_t = p[at] >> 4
-    if kind == 0xA or kind == 0xC or kind == 0xE:
-        return p[at + 1] if end - at >= 2 else -1
-    if kind >= 0xB:
-        return _u32(p, at + 1) if end - at >= 5 else -1
-    if kind < 4:
-        return -1
-    return 0 if kind == 4 else 1 << (kind - 5)
+    """The position behind the value at the position, by the widths of section 1.2.2; -1 if it is not whole."""
+    awaited: cython.Py_ssize_t = 1
+    while awaited:
+        if at >= end:
+            return -1
+        kind: cython.Py_ssize_t = p[at] >> 4
+        size: cython.Py_ssize_t = 0
+        at += 1
+        if kind == 0:
+            if p[at - 1]:
+                return -1
+            awaited += 1  # a descriptor, and what it describes
+            continue
+        if kind < 4:
+            return -1
+        if kind < 10:
+            size = 0 if kind == 4 else 1 << (kind - 5)
+        elif kind & 1 == 0:
+            size = 1 + p[at] if end - at >= 1 else 1
+        else:
+            size = 4 + _u32(p, at) if end - at >= 4 else 4
+        if end - at < size:
+            return -1
+        at += size
+        awaited -= 1
+    return at
 
 
 @cython.cfunc

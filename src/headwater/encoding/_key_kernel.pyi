@@ -6,7 +6,7 @@ _Int64s: TypeAlias = array[int] | memoryview[int]
 
 COMPILED: bool
 NONE: int
-UNUSUAL: int
+UNREADABLE: int
 
 def find_annotations(
     buffer: _Readable,

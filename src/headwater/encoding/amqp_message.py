@@ -55,7 +55,6 @@ __all__ = [
     "decode_section",
     "encode_message",
     "read_sections",
-    "section_code",
 ]
 
 MessageId: TypeAlias = int | UUID | bytes | str
@@ -154,7 +153,7 @@ def read_sections(buffer: ReadableBuffer, position: int, end: int) -> list[Secti
     last = 0
     while position < end:
         descriptor, value_position = read_descriptor(buffer, position, end)
-        code = section_code(descriptor)
+        code = _CODES.get(descriptor) if isinstance(descriptor, Ulong | Symbol) else None
         if code is None:
             raise MalformedValue("what stands in a message is no section of one")
         if not _may_follow(code, last):
@@ -163,11 +162,6 @@ def read_sections(buffer: ReadableBuffer, position: int, end: int) -> list[Secti
         sections.append(Section(code, position, value_position, behind))
         position, last = behind, code
     return sections
-
-
-def section_code(descriptor: object) -> SectionCode | None:
-    """What section a descriptor is of; None for any other."""
-    return _CODES.get(descriptor) if isinstance(descriptor, Ulong | Symbol) else None
 
 
 def decode_section(buffer: ReadableBuffer, section: Section) -> Any:  # noqa: ANN401 - what the section describes

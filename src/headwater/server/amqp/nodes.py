@@ -22,7 +22,7 @@ from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
 from headwater.server.security.name_pattern import NamePattern
 
-__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused", "check_partition"]
+__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused", "no_partition"]
 
 RESERVED_PREFIX = "$"
 QUEUES_PREFIX = "/queues/"
@@ -80,7 +80,7 @@ class LogNode(msgspec.Struct, frozen=True):
                 Condition.NOT_FOUND,
                 f"{self.name!r:.100} is partition {self.ids[0]!r} of its log, and not {partition_id!r:.100}",
             )
-        check_partition(partition_id, self.ids, self.name)
+        _check_partition(partition_id, self.ids, self.name)
         number = self.ids.index(partition_id)
         return LogNode(self.name, (self.partitions[number],), (partition_id,), is_bound=True)
 
@@ -146,7 +146,7 @@ class Nodes:
         if not self._access.may_configure(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not make dynamic nodes")
         if partition_id is not None:
-            check_partition(partition_id, ("0",), "a dynamic node")
+            _check_partition(partition_id, ("0",), "a dynamic node")
         return self._make(vhost, name, 1, _DYNAMIC_SETTINGS).bound(partition_id)
 
     def delete(self, vhost: str, name: str) -> None:
@@ -190,7 +190,7 @@ class Nodes:
             )
         if partition_id is not None:
             # First, so that a link that is refused makes no log.
-            check_partition(partition_id, tuple(map(str, range(policy.partition_count))), name)
+            _check_partition(partition_id, tuple(map(str, range(policy.partition_count))), name)
         return self._make(vhost, name, policy.partition_count, LogSettings()).bound(partition_id)
 
     def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:
@@ -209,13 +209,17 @@ class Nodes:
         return _node_of(log)
 
 
-def check_partition(partition_id: str, ids: Sequence[str], name: str) -> None:
-    """Raise `Refused` unless it is one of these of a log, and tell some of them."""
+def no_partition(partition_id: str, ids: Sequence[str], name: str) -> Refused:
+    """What is told to who asks for a partition that is not there."""
+    known = ", ".join(ids[:IDS_TOLD_MAX]) + (", ..." if len(ids) > IDS_TOLD_MAX else "")
+    return Refused(
+        Condition.NOT_FOUND, f"{name!r:.100} has no partition {partition_id!r:.100}; it has {known:.500}"
+    )
+
+
+def _check_partition(partition_id: str, ids: Sequence[str], name: str) -> None:
     if partition_id not in ids:
-        known = ", ".join(ids[:IDS_TOLD_MAX]) + (", ..." if len(ids) > IDS_TOLD_MAX else "")
-        raise Refused(
-            Condition.NOT_FOUND, f"{name!r:.100} has no partition {partition_id!r:.100}; it has {known:.500}"
-        )
+        raise no_partition(partition_id, ids, name)
 
 
 def _node_of(log: Log) -> LogNode:

@@ -17,17 +17,15 @@ from headwater.amqp.definitions import Condition, ErrorValue
 from headwater.amqp.event_streams import GROUP_KEY, TARGET_PARTITION
 from headwater.amqp.events import Deliveries
 from headwater.encoding._hash_kernel import hash_spans
-from headwater.encoding._key_kernel import NONE, UNUSUAL, find_annotations, sort_spans
+from headwater.encoding._key_kernel import NONE, UNREADABLE, find_annotations, sort_spans
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import SectionCode
-from headwater.encoding.annotations import annotation_of
-from headwater.encoding.murmur3 import partition_of
-from headwater.errors import MalformedValue
-from headwater.server.amqp.nodes import LogNode, Refused, check_partition
+from headwater.server.amqp.nodes import LogNode, no_partition
 
 __all__ = ["Routing", "Share", "SortedRun"]
 
 _REFUSED = -1
+_NAME_BYTES_TOLD = 100
 _GROUP_KEY = GROUP_KEY.encode()
 _TARGET_PARTITION = TARGET_PARTITION.encode()
 
@@ -88,72 +86,46 @@ class Routing:
         count = len(numbers)
         found = array("q", bytes(16 * count))
         section = SectionCode.MESSAGE_ANNOTATIONS
-        keyed, unusual = find_annotations(event.buffer, event.spans, index, count, section, _GROUP_KEY, found)
+        keyed, _ = find_annotations(event.buffer, event.spans, index, count, section, _GROUP_KEY, found)
         if keyed:
             hash_spans(event.buffer, found, count, self._count, numbers)
-        if unusual:
-            for number in _unusual(found):
-                at = SPAN_FIELDS * (index + number) + 2
-                start, end = event.spans[at : at + 2]
-                try:
-                    key = annotation_of(event.buffer, start, end, section, _GROUP_KEY)
-                except MalformedValue:
-                    continue
-                if key is not None:
-                    keyed += 1
-                    numbers[number] = partition_of(key, self._count)
         return keyed > 0
 
-    def _targets(self, event: Deliveries, index: int, count: int) -> list[tuple[int, bytes | MalformedValue]]:
-        """The messages that name a partition, and what they name."""
+    def _targets(self, event: Deliveries, index: int, count: int) -> list[tuple[int, bytes | None]]:
+        """The messages that name a partition, and what they name; None if that cannot be read."""
         found = array("q", bytes(16 * count))
         section = SectionCode.DELIVERY_ANNOTATIONS
         find_annotations(event.buffer, event.spans, index, count, section, _TARGET_PARTITION, found)
-        targets: list[tuple[int, bytes | MalformedValue]] = []
-        for number in range(count):
-            start, end = found[2 * number], found[2 * number + 1]
-            if start == NONE:
-                continue
-            if start != UNUSUAL:
-                targets.append((number, bytes(event.buffer[start:end])))
-                continue
-            at = SPAN_FIELDS * (index + number) + 1
-            start, end = event.spans[at : at + 2]
-            try:
-                target = annotation_of(event.buffer, start, end, section, _TARGET_PARTITION)
-            except MalformedValue as error:
-                targets.append((number, error))
-            else:
-                if target is not None:
-                    targets.append((number, target))
-        return targets
+        return [
+            (number, None if start == UNREADABLE else bytes(event.buffer[start:end]))
+            for number, (start, end) in enumerate(zip(found[::2], found[1::2], strict=True))
+            if start != NONE
+        ]
 
     def _follow_targets(
-        self, targets: Sequence[tuple[int, bytes | MalformedValue]], numbers: array[int]
+        self, targets: Sequence[tuple[int, bytes | None]], numbers: array[int]
     ) -> list[tuple[array[int], ErrorValue]]:
         """Write the partitions of the messages that name one; gives those that name one to which they cannot go."""
-        refused: dict[bytes | MalformedValue, array[int]] = {}
+        refused: dict[bytes | None, array[int]] = {}
         for number, target in targets:
-            partition = self._numbers.get(target, _REFUSED) if isinstance(target, bytes) else _REFUSED
+            partition = _REFUSED if target is None else self._numbers.get(target, _REFUSED)
             numbers[number] = partition
             if partition == _REFUSED:
                 refused.setdefault(target, array("q")).append(number)
         return [(those, self._refusal(target)) for target, those in refused.items()]
 
-    def _refusal(self, target: bytes | MalformedValue) -> ErrorValue:
-        if isinstance(target, MalformedValue):
-            return ErrorValue(Condition.INVALID_FIELD, f"the delivery annotations: {target}")
-        name = target[:100].decode("utf-8", "replace")
+    def _refusal(self, target: bytes | None) -> ErrorValue:
+        if target is None:
+            return ErrorValue(
+                Condition.INVALID_FIELD, f"{TARGET_PARTITION} is a symbol in a map of delivery annotations"
+            )
+        name = target[:_NAME_BYTES_TOLD].decode("utf-8", "replace")
         if self._node.is_bound:
             return ErrorValue(
                 Condition.NOT_ALLOWED,
                 f"the message is for partition {name!r}, its link is bound to {self._node.ids[0]!r}",
             )
-        try:
-            check_partition(name, self._node.ids, self._node.name)
-        except Refused as refused:
-            return refused.value
-        raise AssertionError("a partition that is there is not refused")
+        return no_partition(name, self._node.ids, self._node.name).value
 
     def _sorted(
         self,
@@ -172,7 +144,3 @@ class Routing:
             first += counts[partition]
         assert first == total, "every message has one place"
         return SortedRun(count, spans, numbers, shares, refused)
-
-
-def _unusual(found: array[int]) -> list[int]:
-    return [number for number, start in enumerate(found[::2]) if start == UNUSUAL]
