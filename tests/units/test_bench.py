@@ -19,7 +19,7 @@ from bench.opening import open_afresh
 
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
-    "kernel": 19,
+    "kernel": 22,
     "expression": 8,
     "append": 13,
     "append_1k": 6,
