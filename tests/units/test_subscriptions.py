@@ -11,6 +11,7 @@ import pytest
 from headwater.engine.cursor_flushes import CursorFlushes
 from headwater.engine.cursor_record import decode_position
 from headwater.engine.delivery import Outcome
+from headwater.engine.link_id import LinkId
 from headwater.engine.state_record import Delete, Put, unowned
 from headwater.engine.subscription_record import Expiry, Kind, decode_definition
 from headwater.engine.subscriptions import (
@@ -25,7 +26,7 @@ from headwater.engine.subscriptions import (
     Subscriptions,
     Woken,
 )
-from headwater.engine.topic_subscription import LinkId, TopicSubscription
+from headwater.engine.topic_subscription import TopicSubscription
 
 
 class Node:

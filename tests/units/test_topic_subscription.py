@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from headwater.engine.cursor import CursorLimits
 from headwater.engine.cursor_flushes import CursorFlushes
 from headwater.engine.delivery import Outcome, Run
+from headwater.engine.link_id import LinkId
 from headwater.engine.subscription_record import Definition, SubscriptionId
-from headwater.engine.topic_subscription import DEAL_COUNT_MAX, Deal, LinkId, TopicSubscription
+from headwater.engine.topic_subscription import DEAL_COUNT_MAX, Deal, TopicSubscription
 
 DEFINITION = Definition(SubscriptionId("/", "orders", None, "s"), is_shared=True)
 

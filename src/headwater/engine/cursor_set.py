@@ -89,11 +89,11 @@ class CursorSet(Generic[C]):
         """Messages that retention took before they were settled."""
         return sum(cursor.lost_count for cursor in self.by_partition.values())
 
-    def puts(self) -> list[Put]:
-        """The records of all cursors as they stand, to be put before that of their owner."""
+    def puts(self, *partitions: int) -> list[Put]:
+        """The records of cursors as they stand, to be put before that of their owner; of all, or of those named."""
         if self._flushes is None:
             return []
-        cursors = self.by_partition.values()
+        cursors = [self.by_partition[partition] for partition in partitions or self.by_partition]
         return [Put(cursor.key, encode_position(cursor.position())) for cursor in cursors]
 
     def end(self) -> list[Delete]:

@@ -24,6 +24,7 @@ import msgspec
 from headwater.engine.cursor import DEFAULT_LIMITS, CursorLimits
 from headwater.engine.cursor_flushes import CursorFlushes
 from headwater.engine.cursor_record import Position
+from headwater.engine.link_id import LinkId
 from headwater.engine.state_record import SUBSCRIPTION, Delete, Put, owner_key
 from headwater.engine.subscription_record import (
     FILTER_BYTES_MAX,
@@ -35,7 +36,7 @@ from headwater.engine.subscription_record import (
     put_definition,
     subscription_name,
 )
-from headwater.engine.topic_subscription import LinkId, TopicSubscription
+from headwater.engine.topic_subscription import TopicSubscription
 
 __all__ = [
     "CONSUMERS_MAX",

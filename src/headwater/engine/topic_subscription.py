@@ -15,21 +15,15 @@ from headwater.engine.cursor import CursorLimits
 from headwater.engine.cursor_flushes import CursorFlushes
 from headwater.engine.cursor_set import CursorSet, PartitionRun
 from headwater.engine.delivery import Outcome
+from headwater.engine.link_id import LinkId
 from headwater.engine.subscription_record import Definition
 
-__all__ = ["DEAL_COUNT_MAX", "Deal", "LinkId", "TopicSubscription"]
+__all__ = ["DEAL_COUNT_MAX", "Deal", "TopicSubscription"]
 
 DEAL_COUNT_MAX = 1_024
 """Messages that a consumer gets of one deal at most, so that nobody waits long for its turn."""
 
 C = TypeVar("C", bound=Hashable)
-
-
-class LinkId(msgspec.Struct, frozen=True):
-    """What core AMQP knows a link by: at most one is attached."""
-
-    container: str
-    name: str
 
 
 class Deal(msgspec.Struct, Generic[C], frozen=True):

@@ -1,0 +1,413 @@
+"""One consumer group on one log: who owns which partition, by which epoch, and where the group stands (ES-12 to ES-20).
+
+    a link names a partition ──────> it owns it, if nobody does or its epoch is greater than the owner's
+    it names none ── ASSIGN ───────> it gets a free one; none free: it waits, or is refused, and a container with two
+                  │                  more than its own gives one up
+                  └─ DYNAMIC ──────> partitions are spread over all such links, and move once their owner has settled
+
+The shell carries effects out in their order and gives the time of its clock. Messages are taken and settled here, on
+the cursors of the group, by whoever owns the partition.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
+
+from headwater.engine.cursor import CursorLimits
+from headwater.engine.cursor_flushes import CursorFlushes
+from headwater.engine.cursor_set import CursorSet, PartitionRun
+from headwater.engine.delivery import Outcome
+from headwater.engine.group_effects import (
+    Assigned,
+    Attached,
+    Binding,
+    Evicted,
+    GroupAttach,
+    GroupEffect,
+    GroupEnded,
+    GroupPolicy,
+    GroupRefusal,
+    GroupRefused,
+    Pending,
+    Rebalanced,
+)
+from headwater.engine.group_record import EPOCH_MAX, GroupDefinition, put_group
+from headwater.engine.partition_spread import spread
+from headwater.engine.state_record import GROUP, Delete, Put, owner_key
+
+__all__ = ["Group"]
+
+M = TypeVar("M", bound=Hashable)
+
+
+class _Share(Generic[M]):
+    """A partition within the group."""
+
+    __slots__ = ("epoch", "move_by_ms", "moves_to", "owner", "reserved_for", "reserved_until_ms")
+
+    def __init__(self, epoch: int = 0) -> None:
+        self.epoch = epoch
+        self.owner: M | None = None
+        self.moves_to: M | None = None
+        """Who gets it when its owner has settled what it holds, or at the latest at `move_by_ms`."""
+        self.move_by_ms = 0
+        self.reserved_for: str | None = None
+        """The container that may be assigned it until `reserved_until_ms`."""
+        self.reserved_until_ms = 0
+
+
+class _Member:
+    __slots__ = ("asked", "is_assigned", "partition")
+
+    def __init__(self, asked: GroupAttach, partition: int | None, *, is_assigned: bool) -> None:
+        self.asked = asked
+        self.partition = partition
+        """None: agnostic."""
+        self.is_assigned = is_assigned
+        """Whether the node chose the partition, and may take it back."""
+
+
+class Group(Generic[M]):
+    """The members of a group and its positions."""
+
+    def __init__(
+        self,
+        definition: GroupDefinition,
+        policy: GroupPolicy,
+        partition_count: int,
+        limits: CursorLimits,
+        flushes: CursorFlushes[M, Any],
+        epochs: list[int] | None = None,
+    ) -> None:
+        self.definition = definition
+        self.policy = policy
+        self.cursors: CursorSet[M] = CursorSet(definition.id.digest, limits, flushes)
+        self._shares: list[_Share[M]] = [_Share(epoch) for epoch in (epochs or [])[:partition_count]]
+        self._shares += [_Share() for _ in range(partition_count - len(self._shares))]
+        self._members: dict[M, _Member] = {}
+        self._pending: dict[M, tuple[GroupAttach, int]] = {}
+        """What they asked, and until when they wait."""
+        self._told: dict[M, tuple[int, ...]] = {}
+        self._turn = 0
+
+    # What operators see
+
+    @property
+    def members(self) -> tuple[M, ...]:
+        """All that are attached, in the order in which they came."""
+        return tuple(self._members)
+
+    @property
+    def pending(self) -> tuple[M, ...]:
+        """All that wait for a partition."""
+        return tuple(self._pending)
+
+    @property
+    def epochs(self) -> list[int]:
+        """By partition."""
+        return [share.epoch for share in self._shares]
+
+    def partitions_of(self, member: M) -> tuple[int, ...]:
+        """Those whose messages the member gets now."""
+        return tuple(number for number, share in self._owned(member) if share.moves_to is None)
+
+    def put(self) -> Put:
+        """The record as it stands."""
+        return put_group(self.definition, self.epochs)
+
+    # Members
+
+    def attach(self, member: M, asked: GroupAttach, now_ms: int) -> list[GroupEffect[M]]:
+        """A link asks to consume in this group."""
+        if asked.epoch is not None and not 0 <= asked.epoch <= EPOCH_MAX:
+            return [GroupRefused(member, GroupRefusal.BAD_EPOCH)]
+        if asked.partition is not None and not 0 <= asked.partition < len(self._shares):
+            return [GroupRefused(member, GroupRefusal.UNKNOWN_PARTITION)]
+        effects: list[GroupEffect[M]] = []
+        old = self._same_link(asked)
+        if old is not None:
+            before = self._members.get(old)
+            self._release(old)
+            effects.append(Evicted(old))
+            if (
+                before is not None
+                and before.partition is not None
+                and asked.partition in {None, before.partition}
+            ):
+                is_assigned = before.is_assigned and asked.partition is None
+                return effects + self._own(member, asked, before.partition, is_assigned=is_assigned)
+        if len(self._members) >= self.policy.members_max:
+            effects.append(GroupRefused(member, GroupRefusal.TOO_MANY))
+        elif asked.partition is not None:
+            effects += self._attach_to(member, asked, asked.partition)
+        elif self.policy.binding is Binding.DYNAMIC:
+            self._members[member] = _Member(asked, None, is_assigned=True)
+            effects.append(Attached(member, None, 0, False))
+        else:
+            return effects + self._attach_to_any(member, asked, now_ms)
+        return effects + self._fill(now_ms)
+
+    def leave(self, member: M, *, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
+        """A link is gone; one that the receiver closed takes the epoch of its partition with it (ES-20)."""
+        effects: list[GroupEffect[M]] = []
+        if self._release(member, is_closed=is_closed):
+            effects.append(self.put())
+        return effects + self._fill(now_ms)
+
+    def grow(self, partition_count: int, now_ms: int) -> list[GroupEffect[M]]:
+        """The log has more partitions; a group that was there before reads them from their beginning."""
+        known = len(self._shares)
+        self._shares += [_Share() for _ in range(partition_count - known)]
+        effects: list[GroupEffect[M]] = []
+        for partition in range(known, partition_count) if self.cursors.by_partition else ():
+            effects += self.begin(partition, 0)
+        return effects + self._fill(now_ms)
+
+    @property
+    def next_tick_ms(self) -> int | None:
+        """When `tick` has something to do."""
+        times = [until_ms for _, until_ms in self._pending.values()]
+        for share in self._shares:
+            times += [share.move_by_ms] if share.moves_to is not None else []
+            times += [share.reserved_until_ms] if share.reserved_for is not None else []
+        return min(times, default=None)
+
+    def tick(self, now_ms: int) -> list[GroupEffect[M]]:
+        """End what has waited for long enough."""
+        effects: list[GroupEffect[M]] = []
+        for member in [member for member, (_, until_ms) in self._pending.items() if until_ms <= now_ms]:
+            del self._pending[member]
+            effects.append(GroupRefused(member, GroupRefusal.WAITED_TOO_LONG))
+        for number, share in enumerate(self._shares):
+            if share.reserved_for is not None and share.reserved_until_ms <= now_ms:
+                share.reserved_for = None
+            if share.moves_to is not None and share.move_by_ms <= now_ms:
+                self._hand_over(number)
+        return effects + self._fill(now_ms)
+
+    def end(self) -> list[GroupEffect[M]]:
+        """The group is no more."""
+        members = (*self._members, *self._pending)
+        for member in members:
+            self._release(member)
+        own = Delete(owner_key(GROUP, self.definition.id.digest))
+        return [GroupEnded(members), own, *self.cursors.end()]
+
+    # Messages
+
+    def begin(self, partition: int, offset: int) -> list[GroupEffect[M]]:
+        """Start, or start anew, at an offset; what is answered because of it waits for the put.
+
+        Of what owners hold nothing is settled any more: an operator who resets a position closes their links.
+        """
+        self.cursors.begin(partition, offset)
+        return [*self.cursors.puts(partition)]
+
+    def take(self, member: M, count_max: int, ends: Mapping[int, int]) -> list[PartitionRun]:
+        """Messages for a member, of all its partitions in turn."""
+        partitions = [each for each in self.partitions_of(member) if each in self.cursors.by_partition]
+        if len(partitions) > 1:
+            self._turn = (self._turn + 1) % len(partitions)
+            partitions = partitions[self._turn :] + partitions[: self._turn]
+        return self.cursors.take(member, count_max, ends, partitions)
+
+    def settle(
+        self,
+        member: M,
+        partition: int,
+        first: int,
+        end: int,
+        outcome: Outcome,
+        *,
+        is_undeliverable_here: bool = False,
+    ) -> tuple[int, list[GroupEffect[M]]]:
+        """What became of messages: the sequence that makes it durable, and who gets a partition by it."""
+        cursor = self.cursors.by_partition[partition]
+        sequence = cursor.settle(member, first, end, outcome, is_undeliverable_here=is_undeliverable_here)
+        share = self._shares[partition]
+        if share.moves_to is None or share.owner != member or cursor.unsettled(member):
+            return sequence, []
+        self._hand_over(partition)
+        return sequence, self._tell()
+
+    # Owning
+
+    def _attach_to(self, member: M, asked: GroupAttach, partition: int) -> list[GroupEffect[M]]:
+        """The link asks for this partition (ES-19)."""
+        share = self._shares[partition]
+        effects: list[GroupEffect[M]] = []
+        if share.owner is None:
+            if asked.epoch is not None and asked.epoch < share.epoch:
+                return [GroupRefused(member, GroupRefusal.STALE_EPOCH, share.epoch)]
+        elif asked.epoch is None or asked.epoch <= share.epoch:
+            return [GroupRefused(member, GroupRefusal.OWNED, share.epoch)]
+        elif self._members[share.owner].partition is None:
+            share.moves_to = member
+            self._hand_over(partition)
+        else:
+            effects.append(Evicted(share.owner))
+            self._release(share.owner)
+        return effects + self._own(member, asked, partition, is_assigned=False)
+
+    def _attach_to_any(self, member: M, asked: GroupAttach, now_ms: int) -> list[GroupEffect[M]]:
+        """The link asks for a partition, whichever (ES-14)."""
+        if self._free(asked):
+            return self._own(member, asked, self._free(asked)[0], is_assigned=True)
+        if not self.policy.keeps_pending:
+            effects = self._rebalance([asked.link.container], now_ms)
+            return [GroupRefused(member, GroupRefusal.NONE_FREE), *effects]
+        if len(self._pending) >= self.policy.pending_count_max:
+            return [GroupRefused(member, GroupRefusal.TOO_MANY)]
+        self._pending[member] = (asked, now_ms + self.policy.pending_ms_max)
+        effects = self._fill(now_ms)
+        return effects if member in self._members else [Pending(member), *effects]
+
+    def _own(
+        self, member: M, asked: GroupAttach, partition: int, *, is_assigned: bool
+    ) -> list[GroupEffect[M]]:
+        share = self._shares[partition]
+        share.owner, share.moves_to, share.reserved_for = member, None, None
+        self._members[member] = _Member(asked, partition, is_assigned=is_assigned)
+        effects: list[GroupEffect[M]] = []
+        if asked.epoch is not None and asked.epoch > share.epoch:
+            share.epoch = asked.epoch
+            effects.append(self.put())
+        needs_start = asked.has_start or partition not in self.cursors.by_partition
+        return [*effects, Attached(member, partition, share.epoch, needs_start)]
+
+    def _release(self, member: M, *, is_closed: bool = False) -> bool:
+        """Take a member out; what it held is due again. Says whether an epoch changed."""
+        self._pending.pop(member, None)
+        self._told.pop(member, None)
+        changed = False
+        for number, share in self._owned(member):
+            changed = changed or (is_closed and share.epoch > 0)
+            share.epoch = 0 if is_closed else share.epoch
+            self._hand_over(number)
+        for share in self._shares:
+            if share.moves_to == member:
+                share.moves_to = None
+        if self._members.pop(member, None) is not None:
+            self.cursors.vanish(member)
+        return changed
+
+    def _hand_over(self, partition: int) -> None:
+        """The owner gives a partition up to whom it moves to, if to anybody."""
+        share = self._shares[partition]
+        cursor = self.cursors.by_partition.get(partition)
+        if cursor is not None and share.owner is not None:
+            cursor.vanish(share.owner)
+        share.owner, share.moves_to = share.moves_to, None
+
+    def _owned(self, member: M) -> Iterator[tuple[int, _Share[M]]]:
+        return ((number, share) for number, share in enumerate(self._shares) if share.owner == member)
+
+    def _same_link(self, asked: GroupAttach) -> M | None:
+        for member, each in self._members.items():
+            if each.asked.link == asked.link:
+                return member
+        return next((each for each, (other, _) in self._pending.items() if other.link == asked.link), None)
+
+    # Spreading
+
+    def _fill(self, now_ms: int) -> list[GroupEffect[M]]:
+        """Give away what is free, and even out what is not."""
+        effects = self._grant()
+        if self._pending:
+            waiting = [asked.link.container for asked, _ in self._pending.values()]
+            effects += self._rebalance(waiting, now_ms)
+        if self.policy.binding is Binding.DYNAMIC:
+            self._move(now_ms)
+            effects += self._tell()
+        return effects
+
+    def _free(self, asked: GroupAttach) -> list[int]:
+        return [
+            number
+            for number, share in enumerate(self._shares)
+            if share.owner is None
+            and share.reserved_for in {None, asked.link.container}
+            and (asked.epoch is None or asked.epoch >= share.epoch)
+        ]
+
+    def _load(self) -> Counter[str]:
+        """Partitions that the node gave to each container, or keeps for it."""
+        load = Counter(each.asked.link.container for each in self._members.values() if each.is_assigned)
+        load.update(share.reserved_for for share in self._shares if share.reserved_for is not None)
+        return load
+
+    def _grant(self) -> list[GroupEffect[M]]:
+        """Free partitions go to those that wait: first to the containers that have least."""
+        effects: list[GroupEffect[M]] = []
+        load = self._load()
+        waiting = sorted(self._pending, key=lambda each: load[self._pending[each][0].link.container])
+        while waiting and any(share.owner is None for share in self._shares):
+            member = next((each for each in waiting if self._free(self._pending[each][0])), None)
+            if member is None:
+                break
+            asked, _ = self._pending.pop(member)
+            effects += self._own(member, asked, self._free(asked)[0], is_assigned=True)
+            load = self._load()
+            waiting = sorted(self._pending, key=lambda each: load[self._pending[each][0].link.container])
+        return effects
+
+    def _rebalance(self, starved: list[str], now_ms: int) -> list[GroupEffect[M]]:
+        """Links of a container that has two more than one that got nothing are closed, the last first (ES-15)."""
+        effects: list[GroupEffect[M]] = []
+        load = self._load()
+        for container in starved:
+            most = max(load, key=lambda each: load[each], default=container)
+            if load[most] - load[container] < 2:
+                continue
+            last = self._last_assigned(most)
+            partition = None if last is None else self._members[last].partition
+            if last is None or partition is None:
+                continue
+            self._release(last)
+            effects.append(Rebalanced(last))
+            share = self._shares[partition]
+            share.reserved_for, share.reserved_until_ms = container, now_ms + self.policy.reserved_ms
+            load[most] -= 1
+            load[container] += 1
+        return effects + self._grant() if effects else []
+
+    def _last_assigned(self, container: str) -> M | None:
+        for member, each in reversed(self._members.items()):
+            if each.is_assigned and each.partition is not None and each.asked.link.container == container:
+                return member
+        return None
+
+    def _move(self, now_ms: int) -> None:
+        """Spread what no link is bound to over the agnostic ones (ES-16)."""
+        agnostic = [member for member, each in self._members.items() if each.partition is None]
+        owners = {
+            number: share.owner if share.moves_to is None else share.moves_to
+            for number, share in enumerate(self._shares)
+            if share.owner is None or self._members[share.owner].partition is None
+        }
+        for number, member in spread(agnostic, owners).items():
+            share = self._shares[number]
+            if share.owner == member:
+                share.moves_to = None
+                continue
+            if share.moves_to is None:
+                share.move_by_ms = now_ms + self.policy.move_ms_max
+            share.moves_to = member
+            cursor = self.cursors.by_partition.get(number)
+            if share.owner is None or cursor is None or not cursor.unsettled(share.owner):
+                self._hand_over(number)
+
+    def _tell(self) -> list[GroupEffect[M]]:
+        """Agnostic links learn of what changed for them."""
+        effects: list[GroupEffect[M]] = []
+        for member, each in self._members.items():
+            if each.partition is not None:
+                continue
+            partitions = self.partitions_of(member)
+            if partitions != self._told.get(member, ()):
+                self._told[member] = partitions
+                unplaced = tuple(one for one in partitions if one not in self.cursors.by_partition)
+                effects.append(Assigned(member, partitions, unplaced))
+        return effects

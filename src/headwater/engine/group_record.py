@@ -1,0 +1,93 @@
+"""A consumer group in `$state`: who it is, and the epoch of each of its partitions.
+
+    [ 1                      version
+      vhost, log, log id     a log of that name with another id is another log: the group is over
+      name
+      dialect                1 Event Stream Extensions
+      configured             made by an operator, rather than by an attach
+      [ epoch, ... ] ]       by partition; zeros at the end are left out
+
+The group's position in each partition is a cursor (`cursor_record`).
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Annotated
+
+import msgspec
+
+from headwater.engine.state_record import GROUP, Put, decode, encode, owner_digest, owner_key
+
+__all__ = [
+    "EPOCH_MAX",
+    "GROUP_NAME_BYTES_MAX",
+    "Dialect",
+    "GroupDefinition",
+    "GroupId",
+    "decode_group",
+    "put_group",
+]
+
+EPOCH_MAX = (1 << 63) - 1
+GROUP_NAME_BYTES_MAX = 4_096
+_PARTITIONS_MAX = 1 << 16
+
+_Number = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
+
+
+class Dialect(enum.IntEnum):
+    """Whose rules a group follows; groups of another dialect are a namespace of their own (ES-13)."""
+
+    EVENT_STREAMS = 1
+
+
+class GroupId(msgspec.Struct, frozen=True):
+    """The consumers of one group name on one log."""
+
+    vhost: str
+    log: str
+    name: str
+    dialect: Dialect = Dialect.EVENT_STREAMS
+
+    @property
+    def digest(self) -> bytes:
+        """What stands for it in keys."""
+        return owner_digest(GROUP, self.vhost, self.log, self.name, self.dialect.name)
+
+
+class GroupDefinition(msgspec.Struct, frozen=True):
+    """What a group is."""
+
+    id: GroupId
+    log_id: int = 0
+    is_configured: bool = False
+
+
+class _Record(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknown_fields=True):
+    vhost: str
+    log: str
+    log_id: _Number
+    name: str
+    dialect: Dialect
+    is_configured: bool
+    epochs: Annotated[list[_Number], msgspec.Meta(max_length=_PARTITIONS_MAX)]
+
+
+def put_group(definition: GroupDefinition, epochs: list[int]) -> Put:
+    """What records a group."""
+    epochs = list(epochs)
+    while epochs and epochs[-1] == 0:
+        epochs.pop()
+    id_ = definition.id
+    record = _Record(
+        id_.vhost, id_.log, definition.log_id, id_.name, id_.dialect, definition.is_configured, epochs
+    )
+    return Put(owner_key(GROUP, id_.digest), encode(record))
+
+
+def decode_group(data: bytes) -> tuple[GroupDefinition, list[int]]:
+    """A group and its epochs by its record; raises `MalformedState`."""
+    record = decode(data, _Record)
+    id_ = GroupId(record.vhost, record.log, record.name, record.dialect)
+    return GroupDefinition(id_, record.log_id, record.is_configured), record.epochs
