@@ -175,7 +175,10 @@ class Node:
                     assert offset == self.front[each.partition] + 1, "out of order, or left out"
                     self.front[each.partition] = offset
                 self.delivered[message] += 1
-                self.held.setdefault(member, set()).add(message)
+                held = self.held.setdefault(member, set())
+                # A partition that moved away and back: its owner has the message twice, the first one unsettled.
+                self.excused[message] += message in held
+                held.add(message)
                 holders = sum(message in messages for messages in self.held.values())
                 reasons = self.excused[message] + holders + (message in self.settled)
                 assert self.delivered[message] <= reasons, "again without a reason"
