@@ -157,3 +157,20 @@ def test_a_dynamic_node_has_the_partition_0_and_the_relay_has_none(peer: AmqpWir
     peer.assert_detaches(Condition.NOT_FOUND, 1, theirs=dynamic(1, "1").handle)
     if role is Role.SENDER:
         refused(peer, Condition.NOT_FOUND, role, None, handle=2, properties=to_partition("0"))
+
+
+@pytest.mark.clause("ES-3", "ES-10")
+@pytest.mark.parametrize("properties", [None, to_partition(Symbol("1"))], ids=["agnostic", "bound"])
+def test_a_receiver_without_a_filter_begins_with_what_is_accepted_from_its_attach_on(
+    peer: AmqpWire, amqp_door: ListeningAmqp, log: str, properties: dict[Symbol, Any] | None
+) -> None:
+    amqp_door.super_stream(log, 2)
+    peer.sender(f"{log}-1")
+    peer.publish([data(b"before")] * 3)
+    peer.receiver(log, filter=None, handle=1, properties=properties)
+    peer.assert_nothing_came()
+    with amqp_door.connect() as writer:
+        writer.sender(f"{log}-1")
+        writer.publish([data(b"after")])
+    came = peer.message()
+    assert (came.record, came.offset) == (data(b"after"), 3)
