@@ -434,6 +434,7 @@ class CursorAgainstModel(RuleBasedStateMachine):
         assert self.cursor.low == min([self.next, *pending])
         assert self.cursor.lost_count == self.lost
         assert self.cursor.unsettled_count == sum(state in self.CONSUMERS for state in self.state.values())
+        assert self.cursor.due_count == sum(state == "due" for state in self.state.values())
         assert self.cursor.lag(self.end) == len(pending) + self.end - self.next
 
 

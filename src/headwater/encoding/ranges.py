@@ -117,10 +117,13 @@ class IdRanges:
 
     def take(self, first: int, end: int) -> list[IdRange]:
         """Take the ids of a range out; gives those that were there, as ranges."""
+        low = bisect_right(self._ends, first)
+        if low < len(self._firsts) and self._firsts[low] == first < end < self._ends[low]:
+            self._firsts[low] = end  # most settle in order
+            return [(first, end)]
         taken = self.within(first, end)
         if not taken:
             return []
-        low = bisect_right(self._ends, first)
         high = bisect_left(self._firsts, end)
         left = [(self._firsts[low], first)] if self._firsts[low] < first else []
         if self._ends[high - 1] > end:

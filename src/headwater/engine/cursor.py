@@ -82,6 +82,7 @@ class Cursor(Generic[C]):
         "_counts",
         "_dead",
         "_due",
+        "_due_count",
         "_retained_from",
         "_unsettled",
         "_unsettled_count",
@@ -120,6 +121,7 @@ class Cursor(Generic[C]):
         self._barred: dict[C, IdRanges] = {}
         """What a consumer said that it cannot take (`undeliverable-here`)."""
         self._due = IdRanges(self._budget)
+        self._due_count = 0
         self._dead: dict[Reason, IdRanges] = {}
         self._written: IdRanges = IdRanges(self._budget)
         """Dead letters that the shell is writing."""
@@ -180,7 +182,7 @@ class Cursor(Generic[C]):
     @property
     def due_count(self) -> int:
         """Messages that are to be delivered again."""
-        return self._due.count
+        return self._due_count
 
     @property
     def range_count(self) -> int:
@@ -202,7 +204,7 @@ class Cursor(Generic[C]):
 
     def available(self, end: int) -> int:
         """Messages of a partition that ends at `end` which could be handed out to somebody."""
-        return self._due.count + max(end - self.next_offset, 0)
+        return self._due_count + max(end - self.next_offset, 0)
 
     def lag(self, end: int) -> int:
         """Messages of a partition that ends at `end` which are not settled."""
@@ -219,6 +221,7 @@ class Cursor(Generic[C]):
                 break
             ranges.append((first, min(stop, first + count_max)))
             count_max -= ranges[-1][1] - first
+            self._due_count -= ranges[-1][1] - first
         for run in ranges if consumer in self._barred else [(ranges[0][0], ranges[-1][1])] if ranges else []:
             self._due.take(*run)
         count = min(count_max, end - self.next_offset, self.limits.unsettled_max - self._unsettled_count)
@@ -321,8 +324,9 @@ class Cursor(Generic[C]):
         before = self.lost_count
         self._lose(self.next_offset, first_retained)
         self.next_offset = max(self.next_offset, first_retained)
-        for run in self._due.take(0, first_retained):
-            self._lose(*run)
+        for first, end in self._due.take(0, first_retained):
+            self._due_count -= end - first
+            self._lose(first, end)
         dead = [run for ranges in self._dead.values() for run in ranges.within(0, first_retained)]
         for run in chain.from_iterable(self._written.missing(*each) for each in dead):
             self._lose_dead(*run)
@@ -336,7 +340,7 @@ class Cursor(Generic[C]):
         self._dead.clear()
         self._barred.clear()
         self._counts.clear()
-        self._unsettled_count = 0
+        self._unsettled_count = self._due_count = 0
         self.next_offset = max(offset, self._retained_from)
         self._change()
 
@@ -421,6 +425,7 @@ class Cursor(Generic[C]):
                 self._dies(one, other, Reason.DELIVERY_COUNT)
             else:
                 self._due.add(one, other)
+                self._due_count += other - one
 
     def _dies(self, first: int, end: int, reason: Reason) -> None:
         ranges = self._dead.get(reason)
