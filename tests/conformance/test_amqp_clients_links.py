@@ -327,11 +327,12 @@ def test_outcomes_and_capabilities_come_as_arrays(peer: AmqpWire, log: str) -> N
 def test_just_the_filters_that_are_applied_are_echoed(peer: AmqpWire, log: str, value: object) -> None:
     peer.sender(log)
     name = Symbol("rabbitmq:stream-offset-spec")
-    filters = {name: value, SELECTOR: Described(Ulong(0x468C00000004), "a = 1")}
-    source = peer.receiver(log, handle=1, filter=filters).source
+    selector = Described(Ulong(0x468C00000004), "a = 1")
+    unknown = {Symbol("mine"): Described(Symbol("example.com:filter"), "a = 1")}
+    source = peer.receiver(log, handle=1, filter={name: value, SELECTOR: selector, **unknown}).source
     assert isinstance(source, Source)
-    assert source.filter == {name: value}
-    source = peer.receiver(log, handle=2, filter={SELECTOR: Described(SELECTOR, "a = 1")}).source
+    assert source.filter == {name: value, SELECTOR: selector}
+    source = peer.receiver(log, handle=2, filter=unknown).source
     assert isinstance(source, Source)
     assert source.filter is None
 

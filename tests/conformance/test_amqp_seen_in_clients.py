@@ -79,9 +79,8 @@ def jms_source(address: str, kind: Symbol = TOPIC, **fields: Any) -> Source:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"filter": SELECTOR},
         {"filter": NO_LOCAL},
-        {"filter": {**FIRST, **SELECTOR}},
+        {"filter": {**FIRST, **SELECTOR, **NO_LOCAL}},
         {"durable": TerminusDurability.UNSETTLED_STATE},
     ],
 )

@@ -272,14 +272,20 @@ def test_transactions_are_refused(peer: Program, stream: str) -> None:
     assert_goes_on(peer, stream)
 
 
-@pytest.mark.parametrize("fields", [{"selector": "color = 'red'"}, {"no_local": True}])
-def test_what_would_choose_messages_is_refused_rather_than_passed_over(
-    peer: Program, stream: str, fields: dict[str, Any]
-) -> None:
+def test_own_messages_are_not_kept_back_but_the_wish_is_refused(peer: Program, stream: str) -> None:
     made(peer, "producer", "p", stream)
     with pytest.raises(Refused, match="is not implemented here; receive all, and choose in the application"):
-        made(peer, "consumer", "c", stream, **fields)
+        made(peer, "consumer", "c", stream, no_local=True)
     assert_goes_on(peer, stream)
+
+
+@pytest.mark.clause("ES-28")
+def test_a_selector_chooses_by_header_fields(peer: Program, stream: str) -> None:
+    topic(peer, stream, selector="JMSDeliveryMode = 'NON_PERSISTENT'")
+    send(peer, texts(0, 3))
+    send(peer, texts(3, 6), not_persistent=True)
+    assert peer("receive", of="c", count=3) == texts(3, 6)
+    assert peer("receive_no_wait", of="c") is None
 
 
 def test_durable_and_shared_subscriptions_are_refused(program: Program, uri: str, stream: str) -> None:

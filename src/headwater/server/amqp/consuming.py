@@ -71,7 +71,10 @@ class Consuming(LinkHandler):
                 self._call_soon()
                 break
             if not self._send_some():
-                self._wait_for_more()
+                if any(feed.has_passed_over for feed in self.feeds):
+                    self._call_soon()
+                else:
+                    self._wait_for_more()
                 break
             left -= self._owner.flush()
         if not self.link.credit:

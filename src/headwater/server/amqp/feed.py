@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 
 from headwater.amqp.definitions import Condition
 from headwater.amqp.sender_link import SenderLink
@@ -13,14 +14,18 @@ from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.chunk import ReadableBuffer, largest_timestamp
 from headwater.encoding.compression import unpack_entry
 from headwater.encoding.delivery_annotations import annotations_before_offset, message_to_send, offset_digits
+from headwater.encoding.event_filter import StoredEvent
 from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
 from headwater.server.amqp.nodes import Refused
+from headwater.server.amqp.offsets import Selection
 
 __all__ = ["Feed"]
 
 RECORDS_MAX = 512
+PASSED_OVER_MAX = 2048
+"""So many records, or chunks, may a filter pass over before others have their turn."""
 
 
 class _Entries:
@@ -37,14 +42,14 @@ class _Entries:
 
 
 class _Records:
-    """Skimmed records that were not sent yet."""
+    """Skimmed records that were not sent yet, with offsets one after the other."""
 
     __slots__ = ("count", "data", "first", "offset", "spans")
 
-    def __init__(self, data: ReadableBuffer, spans: array[int], count: int, offset: int) -> None:
+    def __init__(self, data: ReadableBuffer, spans: array[int], first: int, count: int, offset: int) -> None:
         self.data = data
         self.spans = spans
-        self.first = 0
+        self.first = first
         self.count = count
         self.offset = offset
 
@@ -56,21 +61,31 @@ class _Records:
 
 
 class Feed:
-    """Messages of one partition from an offset on."""
+    """Messages of one partition from an offset on: all of them, or a selection."""
 
-    def __init__(self, partition: Partition, offset: int, partition_id: str) -> None:
+    def __init__(
+        self, partition: Partition, offset: int, partition_id: str, selection: Selection | None = None
+    ) -> None:
         self.partition = partition
         self.partition_id = partition_id
         self.offset = offset
         """Of the message that is sent next."""
         self.is_waiting = False
         """Whether the disk is asked."""
+        self.has_passed_over = False
+        """Whether nothing was sent for the filter passed over much, so that there may be more at once."""
         self._reader: Reader | None = None
         self._run: Run | None = None
         self._chunks: Iterator[ChunkView] = iter(())
         self._entries: list[_Entries] = []
         """Those of the chunk, and behind them those of a sub-batch in it."""
-        self._records: _Records | None = None
+        self._records: deque[_Records] = deque()
+        self._selection = selection
+        self._has_ended = selection is not None and selection.bounds.is_empty
+        """Whether nothing that is still to come can be wanted."""
+        self._event = StoredEvent(
+            partition=partition_id, latest_offset=selection.latest_offset if selection else 0
+        )
         self._spans: array[int] | None = None
         self._annotations = b""
 
@@ -79,9 +94,20 @@ class Feed:
 
         Raises `StorageError`, and `Refused` if the next message is larger than the receiver takes.
         """
-        records = self._records or self._next_records(when_read)
-        if records is None:
+        if not self._records and not self._next_records(when_read):
             return 0
+        connection, sent = link.session.connection, 0
+        while True:
+            records = self._records[0]
+            sent += self._send_run(link, records, bytes_max)
+            if records.count:
+                return sent
+            self._records.popleft()
+            # Runs of a selection may be short: several go in one write.
+            if not (self._records and link.may_send and connection.pending_bytes < bytes_max):
+                return sent
+
+    def _send_run(self, link: SenderLink, records: _Records, bytes_max: int) -> int:
         annotations = self._annotations + offset_digits(records.offset)
         sent = link.send_records(
             records.data, records.spans, records.first, records.count, annotations, bytes_max
@@ -98,25 +124,30 @@ class Feed:
             sent = 1
         records.pass_over(sent)
         self.offset = records.offset
-        if not records.count:
-            self._records = None
         return sent
 
     def close(self) -> None:
         """Let go of what was read."""
         if self._reader is not None:
             self._reader.close()
-        self._reader = self._run = self._records = self._spans = None
+        self._reader = self._run = self._spans = None
+        self._records.clear()
+        self._event.buffer = b""
         self._chunks = iter(())
         self._entries = []
 
-    def _next_records(self, when_read: Callable[[], None]) -> _Records | None:
-        """The next records that are for us; None at the end, or while the disk works."""
+    def _next_records(self, when_read: Callable[[], None]) -> bool:
+        """Find the next records that are for us; False at the end, while the disk works, or after much passed over."""
         if self._spans is None:
             self._spans = array("q", bytes(8 * SPAN_FIELDS * RECORDS_MAX))
-        while True:
-            if not self._entries and not self._next_chunk(when_read):
-                return None
+        self.has_passed_over = False
+        passed_over = 0
+        while passed_over < PASSED_OVER_MAX:
+            if not self._entries:
+                if self._has_ended or not self._next_chunk(when_read):
+                    return False
+                passed_over += 1
+                continue
             entries = self._entries[-1]
             if not entries.entries_left:
                 self._entries.pop()
@@ -127,13 +158,33 @@ class Feed:
             if not found:
                 self._open_sub_batch(entries)
                 continue
-            records = _Records(entries.data, self._spans, found, entries.offset)
+            offset = entries.offset
             entries.entries_left -= found
             entries.offset += found
-            records.pass_over(min(max(self.offset - records.offset, 0), found))
-            if records.count:
-                self._records = records
-                return records
+            first = min(max(self.offset - offset, 0), found)
+            self._select(_Records(entries.data, self._spans, first, found - first, offset + first))
+            if self._records:
+                return True
+            self.offset = max(self.offset, entries.offset)
+            passed_over += found
+        self.has_passed_over = True
+        return False
+
+    def _select(self, records: _Records) -> None:
+        """Queue those that are wanted, as runs."""
+        selection = self._selection
+        if selection is not None:
+            records.count = max(min(records.count, selection.bounds.offset_end - records.offset), 0)
+            self._has_ended = records.offset + records.count >= selection.bounds.offset_end
+        if not records.count:
+            return
+        if selection is None or selection.bounds.is_exact:
+            self._records.append(records)
+            return
+        event = self._event
+        event.buffer, event.offset = records.data, records.offset
+        wanted = selection.filter.matching(event, records.spans, records.first, records.count)
+        self._records.extend(_runs_of(records, wanted))
 
     def _open_sub_batch(self, entries: _Entries) -> None:
         """Go on within the sub-batch that comes next; one that cannot be read is passed over."""
@@ -161,11 +212,23 @@ class Feed:
                 data = self._run.buffer
                 # What a search by time goes by, which never falls, and not the wall clock, which may.
                 timestamp_ms = largest_timestamp(data, chunk.end)
+                if not self._wants(timestamp_ms):
+                    self.offset = chunk.first_offset + chunk.records
+                    return True
+                self._event.timestamp_ms = timestamp_ms
                 self._annotations = annotations_before_offset(timestamp_ms, self.partition_id)
                 self._entries = [
                     _Entries(data, chunk.data_start, chunk.data_end, chunk.entries, chunk.first_offset)
                 ]
                 return True
+
+    def _wants(self, timestamp_ms: int) -> bool:
+        """Whether a chunk of this time may hold something that is wanted."""
+        if self._selection is None:
+            return True
+        bounds = self._selection.bounds
+        self._has_ended = timestamp_ms >= bounds.time_end_ms  # it never falls
+        return bounds.time_start_ms <= timestamp_ms < bounds.time_end_ms
 
     def _read(self, when_read: Callable[[], None]) -> bool:
         if self._reader is None:
@@ -187,6 +250,17 @@ class Feed:
     def _fetched(self, when_read: Callable[[], None]) -> None:
         self.is_waiting = False
         when_read()
+
+
+def _runs_of(records: _Records, wanted: Sequence[int]) -> Iterator[_Records]:
+    """Those of the records whose numbers are wanted, consecutive ones together."""
+    position = 0
+    while position < len(wanted):
+        first, start = wanted[position], position
+        while position < len(wanted) and wanted[position] == first + position - start:
+            position += 1
+        offset = records.offset + first - records.first
+        yield _Records(records.data, records.spans, first, position - start, offset)
 
 
 def _first_record(records: _Records) -> bytes:

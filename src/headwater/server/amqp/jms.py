@@ -6,6 +6,8 @@ does not: what cannot be granted is refused.
 
 from __future__ import annotations
 
+import msgspec
+
 from headwater.amqp.definitions import Condition
 from headwater.amqp.messaging import Source, TerminusDurability
 from headwater.encoding.amqp_types import Symbol
@@ -34,5 +36,5 @@ def start_for_jms(source: Source, start: Start) -> Start:
             )
     is_browser = source.distribution_mode == BROWSING and "queue" in source.capabilities
     if is_browser and start.position is None:
-        return Start("first")
+        return msgspec.structs.replace(start, position="first")
     return start

@@ -1,4 +1,7 @@
-"""Where a link begins to read: RabbitMQ's filter for streams; without one, with what is accepted from now on."""
+"""Event Stream Extensions, section 5.2: what the filters of a source select, and where a link begins to read for it.
+
+Without a filter that names a position it begins with what is accepted from now on.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,24 @@ import msgspec
 
 from headwater.amqp.definitions import Condition
 from headwater.encoding.amqp_types import Described, Symbol, Timestamp
+from headwater.encoding.event_filter import Filter, all_of, compile_filter
+from headwater.encoding.expression_position import TIME_START_MS, Bounds
+from headwater.errors import InvalidExpression, InvalidField
 from headwater.log.partition import Partition
 from headwater.log.reader import find_timestamp, last_chunk_offset
 from headwater.server.amqp.nodes import Refused
 
-__all__ = ["Start", "start_of"]
+__all__ = ["Selection", "Start", "start_of"]
 
 OFFSET_SPEC = Symbol("rabbitmq:stream-offset-spec")
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """What a link wants of one partition: `@latest` is fixed as it attaches."""
+
+    filter: Filter
+    latest_offset: int
+    bounds: Bounds
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -23,9 +37,26 @@ class Start(msgspec.Struct, frozen=True):
 
     position: str | int | None = None
     applied: dict[Symbol, Any] = msgspec.field(default_factory=dict)
+    filter: Filter | None = None
 
-    def offset(self, partition: Partition) -> int:
+    def selection(self, partition: Partition) -> Selection | None:
+        """What is wanted of a partition; None for everything."""
+        if self.filter is None:
+            return None
+        latest = partition.committed_offset
+        return Selection(self.filter, latest, self.filter.bounds(latest))
+
+    def offset(self, partition: Partition, selection: Selection | None) -> int:
         """The offset at which a link begins to read a partition."""
+        offset = self._position_in(partition)
+        if selection is None:
+            return offset
+        bounds = selection.bounds
+        if bounds.time_start_ms > TIME_START_MS:
+            offset = max(offset, find_timestamp(partition, bounds.time_start_ms))
+        return max(offset, min(bounds.offset_start, partition.committed_offset))
+
+    def _position_in(self, partition: Partition) -> int:
         match self.position:
             case "first":
                 return partition.first_offset
@@ -36,22 +67,40 @@ class Start(msgspec.Struct, frozen=True):
                 return find_timestamp(partition, self.position)
             case int():
                 return self.position
+            case None if self.filter is not None and self.filter.starts_at_earliest:
+                return partition.first_offset
             case _:
                 return partition.committed_offset
 
 
 def start_of(filters: Mapping[Symbol, Any]) -> Start:
-    """What the filters of a source say; others are left out of what is applied. Raises `Refused`."""
+    """What the filters of a source say; those that are unknown are left out of what is applied. Raises `Refused`."""
+    position: str | int | None = None
+    applied: dict[Symbol, Any] = {}
+    selecting: list[Filter] = []
     for name, given in filters.items():
         value = given.value if isinstance(given, Described) else given
         descriptor = given.descriptor if isinstance(given, Described) else name
-        if descriptor != OFFSET_SPEC:
-            continue
-        is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
-        if value not in ("first", "last", "next") and not is_number:
-            raise Refused(
-                Condition.INVALID_FIELD,
-                f"{OFFSET_SPEC} is {value!r:.100}; it is first, last, next, an offset or a timestamp",
-            )
-        return Start(value, {name: given})
-    return Start()
+        if descriptor == OFFSET_SPEC:
+            position = _checked_position(value)
+        else:
+            try:
+                found = compile_filter(descriptor, value)
+            except (InvalidExpression, InvalidField) as error:
+                raise Refused(Condition.INVALID_FIELD, str(error)) from error
+            if found is None:
+                continue
+            selecting.append(found)
+        applied[name] = given
+    return Start(position, applied, all_of(selecting) if selecting else None)
+
+
+def _checked_position(value: object) -> str | int:
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if is_number or value in ("first", "last", "next"):
+        assert isinstance(value, str | int)
+        return value
+    raise Refused(
+        Condition.INVALID_FIELD,
+        f"{OFFSET_SPEC} is {value!r:.100}; it is first, last, next, an offset or a timestamp",
+    )

@@ -15,6 +15,7 @@ from headwater.amqp.receiver_link import ReceiverLink
 from headwater.amqp.sender_link import SenderLink
 from headwater.amqp.transactions import Coordinator
 from headwater.encoding.amqp_types import Symbol
+from headwater.log.partition import Partition
 from headwater.server.amqp.binding import bound_to, partition_asked_for, refuse_binding
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import DynamicNode
@@ -165,10 +166,12 @@ def _is_to_last(source: Source) -> bool:
 
 
 def _feeds(node: LogNode, start: Start) -> list[Feed]:
-    return [
-        Feed(partition, start.offset(partition), id_)
-        for id_, partition in zip(node.ids, node.partitions, strict=True)
-    ]
+    return [_feed(partition, id_, start) for id_, partition in zip(node.ids, node.partitions, strict=True)]
+
+
+def _feed(partition: Partition, partition_id: str, start: Start) -> Feed:
+    selection = start.selection(partition)
+    return Feed(partition, start.offset(partition, selection), partition_id, selection)
 
 
 def _dynamic_node(container: Container, partition_id: str | None) -> LogNode:
