@@ -345,6 +345,9 @@ class CursorAgainstModel(RuleBasedStateMachine):
             if outcome is ACCEPTED or (outcome is REJECTED and not self.limits.keeps_rejected):
                 self.state[offset] = "settled"
                 self.settled_after[offset] = token
+            elif outcome is REJECTED and offset < self.retained:
+                self.state[offset] = "lost"
+                self.lost += 1
             elif outcome is REJECTED:
                 self.state[offset] = "dead"
                 self.settled_after[offset] = token
@@ -415,9 +418,11 @@ class CursorAgainstModel(RuleBasedStateMachine):
         for offset, state in before.items():
             if offset in done and offset >= self.retained:
                 assert state == "settled"
-        held = sum(state in self.CONSUMERS for o, state in before.items() if o < self.retained)
+        forgotten = [
+            o for o, state in before.items() if state not in {"due", "dead", "lost"} and o not in durable
+        ]
         self.lost = self.cursor.lost_count
-        assert self.lost <= lost_before + held
+        assert self.lost <= lost_before + sum(o < self.retained for o in forgotten)
         self.next = self.cursor.next_offset
         self.count = counts
         self.state = {}

@@ -224,7 +224,8 @@ class Cursor(Generic[C]):
             self._due_count -= ranges[-1][1] - first
         for run in ranges if consumer in self._barred else [(ranges[0][0], ranges[-1][1])] if ranges else []:
             self._due.take(*run)
-        count = min(count_max, end - self.next_offset, self.limits.unsettled_max - self._unsettled_count)
+        room = self.limits.unsettled_max - self._unsettled_count - sum(stop - first for first, stop in ranges)
+        count = min(count_max, end - self.next_offset, room)
         if count > 0 and not self._budget.is_full and len(ranges) < RUNS_MAX:
             ranges.append((self.next_offset, self.next_offset + count))
             self.next_offset += count
@@ -417,8 +418,7 @@ class Cursor(Generic[C]):
 
     def _again(self, first: int, end: int) -> None:
         """Messages are due, unless they failed too often or are there no longer."""
-        gone = min(max(self._retained_from, first), end)
-        self._lose(first, gone)
+        gone = self._lose_gone(first, end)
         most = self.limits.delivery_count_max
         for one, other, count in self._counts.within(gone, end):
             if most is not None and count > most:
@@ -428,10 +428,12 @@ class Cursor(Generic[C]):
                 self._due_count += other - one
 
     def _dies(self, first: int, end: int, reason: Reason) -> None:
-        ranges = self._dead.get(reason)
-        if ranges is None:
-            ranges = self._dead[reason] = IdRanges(self._budget)
-        ranges.add(first, end)
+        first = self._lose_gone(first, end)
+        if first == end:
+            return
+        if reason not in self._dead:
+            self._dead[reason] = IdRanges(self._budget)
+        self._dead[reason].add(first, end)
 
     def _bar(self, consumer: C, first: int, end: int) -> None:
         """Remember what is not for a consumer; when that would cost too much, it may see it again."""
@@ -445,6 +447,12 @@ class Cursor(Generic[C]):
         self._counts.forget(first, end)
         for ranges in self._barred.values():
             ranges.take(first, end)
+
+    def _lose_gone(self, first: int, end: int) -> int:
+        """What retention took is lost; gives where the rest begins."""
+        gone = min(max(self._retained_from, first), end)
+        self._lose(first, gone)
+        return gone
 
     def _lose(self, first: int, end: int) -> None:
         if first < end:
