@@ -25,6 +25,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefused,
     Rebalanced,
+    Revoked,
 )
 from headwater.engine.group_record import GroupDefinition, GroupId, decode_group
 from headwater.engine.groups import Groups
@@ -132,6 +133,10 @@ class Node:
                     self.begin(partitions)
                 case Attached(partition=int(partition), needs_start=True):
                     self.begin((partition,))
+                case Revoked(member=member, partition=partition):
+                    held = {each for each in self.held.get(member, ()) if each[0] == partition}
+                    self.held.get(member, set()).difference_update(held)
+                    self.excused.update(held)
                 case Rebalanced(member=member) | GroupRefused(member=member):
                     self.gone(member)
                 case _:
@@ -175,13 +180,10 @@ class Node:
                     assert offset == self.front[each.partition] + 1, "out of order, or left out"
                     self.front[each.partition] = offset
                 self.delivered[message] += 1
-                held = self.held.setdefault(member, set())
-                # A partition that moved away and back: its owner has the message twice, the first one unsettled.
-                self.excused[message] += message in held
-                held.add(message)
+                self.held.setdefault(member, set()).add(message)
                 holders = sum(message in messages for messages in self.held.values())
                 reasons = self.excused[message] + holders + (message in self.settled)
-                assert self.delivered[message] <= reasons, "again without a reason"
+                assert self.delivered[message] == reasons, "again without a reason"
 
     def answer(self) -> None:
         for member in sorted(self.held):
@@ -192,10 +194,10 @@ class Node:
 
     def answer_one(self, member: str, message: Message, outcome: Outcome) -> None:
         held = self.cursor(message[0]).unsettled(member)
-        counts = any(first <= message[1] < end for first, end in held)
+        assert any(first <= message[1] < end for first, end in held)
         self.held[member].discard(message)
         sequence = self.settle(member, message, outcome)
-        if outcome is Outcome.ACCEPTED and counts:
+        if outcome is Outcome.ACCEPTED:
             self.settled.add(message)
             self.told.update(*self.flushes.wait(self.cursor(message[0]), sequence, {message}))
         else:

@@ -32,6 +32,7 @@ from headwater.engine.group_effects import (
     GroupRefused,
     Pending,
     Rebalanced,
+    Revoked,
 )
 from headwater.engine.group_record import EPOCH_MAX, GroupDefinition, put_group
 from headwater.engine.partition_spread import spread
@@ -184,7 +185,7 @@ class Group(Generic[M]):
             if share.reserved_for is not None and share.reserved_until_ms <= now_ms:
                 share.reserved_for = None
             if share.moves_to is not None and share.move_by_ms <= now_ms:
-                self._hand_over(number)
+                effects += self._revoke(number)
         return effects + self._fill(now_ms)
 
     def end(self) -> list[GroupEffect[M]]:
@@ -245,7 +246,7 @@ class Group(Generic[M]):
             return [GroupRefused(member, GroupRefusal.OWNED, share.epoch)]
         elif self._members[share.owner].partition is None:
             share.moves_to = member
-            self._hand_over(partition)
+            effects += self._revoke(partition)
         else:
             effects.append(Evicted(share.owner))
             self._release(share.owner)
@@ -300,6 +301,12 @@ class Group(Generic[M]):
         if cursor is not None and share.owner is not None:
             cursor.vanish(share.owner)
         share.owner, share.moves_to = share.moves_to, None
+
+    def _revoke(self, partition: int) -> list[GroupEffect[M]]:
+        """An agnostic link gives a partition up, whatever it still holds of it."""
+        owner = self._shares[partition].owner
+        self._hand_over(partition)
+        return [] if owner is None else [Revoked(owner, partition)]
 
     def _owned(self, member: M) -> Iterator[tuple[int, _Share[M]]]:
         return ((number, share) for number, share in enumerate(self._shares) if share.owner == member)

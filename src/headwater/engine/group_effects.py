@@ -24,6 +24,7 @@ __all__ = [
     "GroupRefused",
     "Pending",
     "Rebalanced",
+    "Revoked",
 ]
 
 M = TypeVar("M", bound=Hashable)
@@ -128,6 +129,16 @@ class Assigned(msgspec.Struct, Generic[M], frozen=True):
     """Those where the group has no position yet: the shell says it with `begin`."""
 
 
+class Revoked(msgspec.Struct, Generic[M], frozen=True):
+    """An agnostic link did not settle in time what it holds of a partition that moves: the partition is no longer its.
+
+    Forget which offsets those deliveries are of: whatever the receiver says of them settles nothing.
+    """
+
+    member: M
+    partition: int
+
+
 class GroupEnded(msgspec.Struct, Generic[M], frozen=True):
     """The group is no more; end the links that are on it, pending ones included."""
 
@@ -141,6 +152,7 @@ GroupEffect: TypeAlias = (
     | Evicted[M]
     | Rebalanced[M]
     | Assigned[M]
+    | Revoked[M]
     | GroupEnded[M]
     | Put
     | Delete
