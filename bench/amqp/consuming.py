@@ -9,10 +9,12 @@ from bench.amqp.publishing import CLOUD_EVENT, CLOUD_EVENTS_AIM, CREDIT, PILOT, 
 from bench.doors.case import Bench, Case, Metric, Values, cpu_ratio, memory
 from bench.doors.loading import Load, LoadFailed
 from bench.doors.servers import Server
+from bench.figure import at_least
 
 __all__ = ["CASES"]
 
 MESSAGES_MAX = 4_000_000
+FIRST_OFFSET = "0" * 16
 PLAIN, CLOUD_EVENTS = "plain", "cloud-events"
 SIZES = {PLAIN: (), CLOUD_EVENTS: CLOUD_EVENT}
 _filled: dict[tuple[str, str], int] = {}
@@ -81,6 +83,19 @@ def _cloud_events(bench: Bench, server: Server) -> Values:
     return values
 
 
+def _filtered(bench: Bench, server: Server) -> Values:
+    """All but the first message, by the filter of Event Streams; nobody else has it."""
+    if not server.has_event_streams:
+        raise LoadFailed("it has no filters of Event Streams")
+    plain = _consume(bench, server, PLAIN)
+    count = _filled[server.name, PLAIN] - 1
+    source = ("--source", address_of(server, PLAIN), "--es-offset", FIRST_OFFSET, *CREDIT)
+    load = bench.loader.run(server, "consume", *source, "--n", str(count))
+    values = _values(load)
+    values["of plain"] = values["rate"] / plain["rate"]
+    return values
+
+
 def _case(
     name: str, title: str, run: Callable[[Bench, Server], Values], logs: tuple[str, ...], *metrics: Metric
 ) -> Case:
@@ -88,6 +103,14 @@ def _case(
 
 
 CASES = (
+    _case(
+        "consume-filtered",
+        "consume 100 B behind an offset, by a filter, unsettled",
+        _filtered,
+        (PLAIN,),
+        rate(),
+        share(at_least(0.9)),
+    ),
     _case("consume", "consume 100 B from the first, unsettled", _unsettled, (PLAIN,), rate(600, 1500)),
     _case("consume-settled", "consume 100 B from the first, settled", _settled, (PLAIN,), rate(1000)),
     _case(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from bench.doors.case import Bench, Case, Metric, Values, cpu_ratio, memory
 from bench.doors.loading import Load
 from bench.doors.servers import Server
-from bench.figure import at_least
+from bench.figure import Aim, at_least
 
 __all__ = ["CASES", "CLOUD_EVENT", "CLOUD_EVENTS_AIM", "CREDIT", "rate", "share"]
 
@@ -24,9 +24,9 @@ def rate(aim: float | None = None, goal: float | None = None) -> Metric:
     return Metric("rate", "k/s", aim=None if aim is None else at_least(aim), goal=goal)
 
 
-def share() -> Metric:
+def share(aim: Aim | None = None) -> Metric:
     """What of the rate of plain messages, in the same round, is left."""
-    return Metric("of plain", "ratio")
+    return Metric("of plain", "ratio", aim=aim)
 
 
 def _values(load: Load) -> dict[str, float]:

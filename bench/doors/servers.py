@@ -55,6 +55,8 @@ class Server(msgspec.Struct, frozen=True):
     """Stands before the name of a log in its AMQP address."""
     keeps_what_was_read: bool = True
     """Whether clients of AMQP can read from the first message on, as often as they like."""
+    has_event_streams: bool = False
+    """Whether it knows the Event Stream Extensions for AMQP."""
     load_options: tuple[str, ...] = ()
     """What the load generator has to know of this server."""
 
@@ -80,7 +82,10 @@ def headwater(folder: Path, door: str) -> Iterator[Server]:
             ports = wait_for(lambda: _listening_ports(log_path, process), "headwater serve")
             version = subprocess.run([*command[:3], "--version"], capture_output=True, text=True, check=True)
             name = version.stdout.strip().splitlines()[0]
-            yield Server("Headwater", name, process.pid, ports[door], folder / "data", ports["http"])
+            data = folder / "data"
+            yield Server(
+                "Headwater", name, process.pid, ports[door], data, ports["http"], has_event_streams=True
+            )
         finally:
             process.send_signal(signal.SIGTERM)
             code = process.wait(_STOP_S)
