@@ -39,3 +39,11 @@ def test_a_callers_fault_says_what_to_do(error: HeadwaterError) -> None:
     assert "; " in str(error)
     assert "Create" in str(error)
     assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize(
+    ("begin", "advice"),
+    [(b"AMQP", "it speaks AMQP"), (b"GET ", "it speaks HTTP"), (b"\0\0\x30\0", "smaller batches")],
+)
+def test_who_took_the_wrong_port_is_known_by_its_first_bytes(begin: bytes, advice: str) -> None:
+    assert advice in str(FrameTooLarge(int.from_bytes(begin, "big"), 8_192))

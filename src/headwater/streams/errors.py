@@ -30,6 +30,14 @@ class OutOfOrder(PeerError):
         super().__init__(f"the peer sent {command} in the state {state}; the peer needs mending")
 
 
+_OTHER_PROTOCOLS = {
+    b"AMQP": "it speaks AMQP, which has a port of its own",
+    b"GET ": "it speaks HTTP, which has a port of its own",
+    b"POST": "it speaks HTTP, which has a port of its own",
+}
+"""How clients begin that took the wrong port, read as the size of a frame."""
+
+
 class FrameTooLarge(PeerError):
     """A frame above what was agreed on."""
 
@@ -37,9 +45,11 @@ class FrameTooLarge(PeerError):
 
     def __init__(self, size_bytes: int, size_bytes_max: int) -> None:
         self.size_bytes, self.size_bytes_max = size_bytes, size_bytes_max
+        advice = _OTHER_PROTOCOLS.get(
+            size_bytes.to_bytes(4, "big"), "send smaller batches, or raise the maximum"
+        )
         super().__init__(
-            f"the peer sent a frame of {size_bytes} bytes, above the maximum of {size_bytes_max}; "
-            "send smaller batches, or raise the maximum"
+            f"the peer sent a frame of {size_bytes} bytes, above the maximum of {size_bytes_max}; {advice}"
         )
 
 
