@@ -38,11 +38,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     started.end()
 
 
-def resident_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
-
-
 def p99_ms(wire: AmqpWire, first_id: int) -> float:
     """Of the time from a transfer until its message is accepted and delivered, one after the other."""
     took = []
@@ -84,13 +79,13 @@ def test_fifty_stopped_receivers_cost_little_memory_and_hold_up_nobody(server: S
         alone = p99_ms(other, 0)
         with contextlib.ExitStack() as stack:
             receivers = [stack.enter_context(stopped_later(server)) for _ in range(PROCESSES)]
-            most = before = resident_mib(server.pid)
+            most = before = server.resident_mib
             for number in range(1, BATCHES):
                 if receivers and number % BATCHES_BETWEEN == 0:
                     os.kill(receivers.pop().pid, signal.SIGSTOP)
                 writer.publish(batch, first_id=number * MESSAGES_PER_BATCH)
-                most = max(most, resident_mib(server.pid))
+                most = max(most, server.resident_mib)
             beside = p99_ms(other, ROUND_TRIPS)
-            most = max(most, resident_mib(server.pid))
+            most = max(most, server.resident_mib)
         print(f"{most - before:.0f} MiB more, p99 {alone:.2f} ms alone and {beside:.2f} ms beside them")
         assert most - before <= MORE_MEMORY_MIB_MAX

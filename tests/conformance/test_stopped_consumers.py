@@ -41,11 +41,6 @@ def server(tmp_path: Path) -> Iterator[Server]:
     started.end()
 
 
-def resident_mib(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text("ascii").splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
-
-
 def p99_ms(wire: Wire, first_id: int) -> float:
     """Of the time from a Publish until its message is delivered, one after the other."""
     took = []
@@ -87,13 +82,13 @@ def test_fifty_stopped_consumers_cost_little_memory_and_hold_up_nobody(server: S
         alone = p99_ms(other, 0)
         with contextlib.ExitStack() as stack:
             consumers = [stack.enter_context(stopped_later(server)) for _ in range(PROCESSES)]
-            most = before = resident_mib(server.pid)
+            most = before = server.resident_mib
             for number in range(FRAMES):
                 if consumers and number % FRAMES_BETWEEN == 0:
                     os.kill(consumers.pop().pid, signal.SIGSTOP)
                 writer.publish(1, messages)
-                most = max(most, resident_mib(server.pid))
+                most = max(most, server.resident_mib)
             beside = p99_ms(other, ROUND_TRIPS)
-            most = max(most, resident_mib(server.pid))
+            most = max(most, server.resident_mib)
         print(f"{most - before:.0f} MiB more, p99 {alone:.2f} ms alone and {beside:.2f} ms beside them")
         assert most - before <= MORE_MEMORY_MIB_MAX

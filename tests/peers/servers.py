@@ -82,6 +82,12 @@ class Server:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def resident_mib(self) -> float:
+        """Memory that the process holds now."""
+        lines = Path(f"/proc/{self.pid}/status").read_text("ascii").splitlines()
+        return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS:"))
+
     def stop(self) -> int:
         """End it with SIGTERM; gives its exit code."""
         return self._end_by(signal.SIGTERM)
