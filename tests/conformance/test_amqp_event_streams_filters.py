@@ -89,6 +89,23 @@ def test_annotations_that_are_greater_select(
     assert offsets(peer, 10) == list(range(30, 40))
 
 
+@pytest.mark.clause("ES-25", "ES-26")
+@pytest.mark.parametrize(
+    "filters",
+    [
+        filter_of(ANNOTATIONS_FILTER, {OFFSET: Symbol(digits(14))}),
+        sql(f"d.event-streams-offset > '{digits(14)}'"),
+    ],
+)
+def test_an_offset_beyond_the_end_is_waited_for(
+    peer: AmqpWire, writer: AmqpWire, log: str, filters: dict[Symbol, Any]
+) -> None:
+    fill(writer, 10)
+    peer.receiver(log, handle=HANDLE, filter=filters)
+    fill(writer, 20, first=10)
+    assert offsets(peer, 15) == list(range(15, 30))
+
+
 @pytest.mark.clause("ES-25")
 def test_a_time_selects_what_came_later(peer: AmqpWire, writer: AmqpWire, log: str) -> None:
     fill(writer, 20)
@@ -115,6 +132,7 @@ def test_a_time_selects_what_came_later(peer: AmqpWire, writer: AmqpWire, log: s
         ("d.event-streams-offset > '@earliest'", range(30)),
         ("d.event-streams-offset < '@latest' AND a.number > 27", (28, 29)),
         ("d.event-streams-offset > 'zz'", ()),
+        ("d.event-streams-offset > 'fffffffffffffffe'", ()),
     ],
 )
 def test_an_expression_selects_from_the_earliest_event_on(

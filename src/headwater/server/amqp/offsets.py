@@ -54,7 +54,7 @@ class Start(msgspec.Struct, frozen=True):
         bounds = selection.bounds
         if bounds.time_start_ms > TIME_START_MS:
             offset = max(offset, find_timestamp(partition, bounds.time_start_ms))
-        return max(offset, min(bounds.offset_start, partition.committed_offset))
+        return max(offset, bounds.offset_start)
 
     def _position_in(self, partition: Partition) -> int:
         match self.position:
