@@ -24,7 +24,7 @@ LAYERS = (
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 HIDDEN_FROM_SPARK = {"engine", "server", "cli"}
-PURE = {"encoding", "engine", "amqp", "streams"}
+PURE = {"encoding", "cloudevents", "engine", "amqp", "streams"}
 IMPURE_MODULES = {"asyncio", "selectors", "socket", "ssl", "threading", "time", "uvloop"}
 FILE_MODULES = {"files.py", "_commit_kernel.py", "commit_twin.py"}
 FILE_CALLS = re.compile(

@@ -12,6 +12,7 @@ __all__ = [
     "FolderInUse",
     "ForeignFile",
     "HeadwaterError",
+    "InvalidCloudEvent",
     "InvalidEntries",
     "InvalidExpression",
     "InvalidField",
@@ -119,6 +120,17 @@ class InvalidExpression(PeerError):
         super().__init__(
             f"the expression is wrong at position {position}: {reason}; correct it and try again"
         )
+
+
+class InvalidCloudEvent(PeerError):
+    """What is no CloudEvent; `attribute` is the one at fault, data included, or None if it is the event as a whole."""
+
+    condition: ClassVar[str] = "amqp:invalid-field"
+
+    def __init__(self, attribute: str | None, reason: str) -> None:
+        self.attribute, self.reason = attribute, reason
+        subject = "it" if attribute is None else f"its {attribute}"
+        super().__init__(f"this is no valid CloudEvent: {subject} {reason}; correct it and send it again")
 
 
 # Our caller's fault: a request that cannot be met as it stands.
