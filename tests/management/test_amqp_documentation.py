@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from headwater.log.settings import LogPolicies, LogSettings
 from headwater.server.amqp.limits import Limits
 from headwater.server.config import Settings, describe
 from tests.amqp_client import connect
@@ -73,6 +74,12 @@ def test_settings_that_the_page_names_are_settings() -> None:
     assert {name for name in known if name.startswith("amqp_")} - named == {"amqp_port", "amqp_tls_port"}
     assert f"port {Settings().amqp_port}" in PAGE
     assert f"port {Settings().amqp_tls_port}" in PAGE
+
+
+def test_the_policies_of_a_log_and_their_defaults_are_all_there() -> None:
+    written = dict(re.findall(r"^\| `(\w+)` \| `?(\w+)`? \| ", PAGE, re.MULTILINE))
+    defaults = {name: getattr(LogSettings(), name) for name in LogPolicies.__struct_fields__}
+    assert written == {name: "none" if value is None else str(value) for name, value in defaults.items()}
 
 
 def test_types_operations_and_attributes_are_those_that_the_node_tells_of(fresh: Server) -> None:

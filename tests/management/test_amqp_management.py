@@ -301,6 +301,7 @@ def test_the_node_says_what_types_attributes_and_operations_it_has(guest: Ask) -
     assert operations[LOG] == {
         "CREATE": ["name"],
         "READ": ["name", "identity"],
+        "UPDATE": ["name", "identity"],
         "DELETE": ["name", "identity"],
     }
     assert operations[SELF]["QUERY"] == ["entityType", "offset", "count"]
@@ -310,7 +311,7 @@ def test_the_node_says_what_types_attributes_and_operations_it_has(guest: Ask) -
 
 def test_unknown_operations_are_not_implemented_and_unknown_types_not_found(guest: Ask) -> None:
     for type_ in (LOG, CONNECTION, SELF):
-        answer = guest("UPDATE", type_, name="self")
+        answer = guest("NO-SUCH", type_, name="self")
         assert code(answer) == 501
         assert "READ" in words(answer)
     assert code(guest("READ", "no.such.type", name="x")) == 404

@@ -28,7 +28,7 @@ RESPONSE_BYTES_MAX = 5_000
 LOG, CONNECTION, SELF = "headwater.log", "headwater.connection", "org.amqp.management"
 TELLING = ("GET-TYPES", "GET-ANNOTATIONS", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-MGMT-NODES")
 KNOWN = [
-    *((LOG, operation) for operation in ("CREATE", "READ", "DELETE")),
+    *((LOG, operation) for operation in ("CREATE", "READ", "UPDATE", "DELETE")),
     *((CONNECTION, operation) for operation in ("READ", "DELETE")),
     *((SELF, operation) for operation in ("READ", "QUERY", *TELLING)),
 ]
@@ -49,6 +49,9 @@ SENSIBLE = st.fixed_dictionaries(
         "durability": st.sampled_from(["disk", "memory"]),
         "segment_bytes": NUMBERS,
         "max_bytes": NUMBERS,
+        "group_binding": st.sampled_from(["assign", "dynamic"]),
+        "delivery_count_max": NUMBERS,
+        "dead_letter_log": NAMES,
         "attributeNames": st.lists(st.sampled_from(["name", "partitions", "x"]), max_size=2),
     },
 )

@@ -47,6 +47,33 @@ def test_a_definition_reads_as_it_was_written(tmp_path: Path) -> None:
     assert read_definition(Files(), tmp_path) == written
 
 
+def test_a_log_is_not_where_its_own_dead_letters_go() -> None:
+    with pytest.raises(InvalidSettings, match="'orders' is the log itself; name another"):
+        definition(settings=LogSettings(dead_letter_log="orders"))
+
+
+def test_settings_that_were_changed_are_remembered_as_they_were_at_first(tmp_path: Path) -> None:
+    first, second, third = (LogSettings(max_bytes=number) for number in (1, 2, 3))
+    made = definition(settings=first)
+    assert made.settings_at_first is None
+    changed = made.with_settings(second).with_settings(third)
+    assert (changed.settings, changed.settings_at_first) == (third, first)
+    write_definition(Files(), tmp_path, changed)
+    assert read_definition(Files(), tmp_path) == changed
+    assert changed.with_settings(first) == made
+
+
+def test_a_log_is_asked_for_by_its_settings_whatever_its_policies_are() -> None:
+    made = definition(settings=LogSettings(max_bytes=1, group_binding="dynamic"))
+    changed = made.with_settings(LogSettings(max_bytes=2, dead_letter_log="dead"))
+    assert [changed.is_asked_for_by(LogSettings(max_bytes=number)) for number in (1, 2, 3)] == [
+        True,
+        True,
+        False,
+    ]
+    assert made.is_asked_for_by(LogSettings(max_bytes=1, groups_max=5))
+
+
 @pytest.mark.parametrize("name", ["", "n" * 256, "ä" * 128])
 def test_names_have_1_to_255_bytes(name: str) -> None:
     for changes in ({"name": name}, {"vhost": name}, {"partitions": (PartitionDefinition(name),)}):

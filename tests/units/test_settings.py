@@ -18,6 +18,13 @@ LOG_BOUNDS = [
     ("filter_bytes", 16, 255),
     ("max_age_ms", 1, 2**62),
     ("max_bytes", 1, 2**62),
+    ("group_wait_ms_max", 0, 86_400_000),
+    ("group_reserved_ms", 0, 86_400_000),
+    ("group_move_ms_max", 0, 86_400_000),
+    ("group_members_max", 1, 100_000),
+    ("groups_max", 0, 100_000),
+    ("delivery_count_max", 0, 254),
+    ("retention_hold_bytes_max", 0, 2**62),
 ]
 
 
@@ -44,6 +51,21 @@ def test_a_commit_takes_at_least_one_byte(value: int) -> None:
         LogSettings(commit_bytes_max=value)
 
 
+@pytest.mark.parametrize("name", ["", "n" * 256, "ä" * 128])
+def test_the_name_of_a_log_for_dead_letters_can_be_that_of_a_log(name: str) -> None:
+    with pytest.raises(InvalidSettings, match=r"dead_letter_log is invalid: .* is not 1 to 255 bytes long"):
+        LogSettings(dead_letter_log=name)
+    assert LogSettings(dead_letter_log="n" * 255).dead_letter_log == "n" * 255
+
+
+@pytest.mark.parametrize(
+    "name", ["group_binding", "group_creation", "group_waiting", "partition_binding", "durability"]
+)
+def test_a_policy_has_one_of_the_words_it_may_have(name: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=name):
+        msgspec.json.decode(b'{"%s": "another"}' % name.encode(), type=LogSettings)
+
+
 @pytest.mark.parametrize("name", StoreSettings.__struct_fields__)
 def test_every_bound_of_a_data_folder_is_positive(name: str) -> None:
     values: dict[str, Any] = {name: 1}
@@ -66,7 +88,7 @@ def test_a_chunk_fits_a_frame_with_its_headers() -> None:
 
 def test_only_what_differs_from_the_defaults_is_kept_on_disk() -> None:
     assert msgspec.json.encode(LogSettings()) == b"{}"
-    settings = LogSettings(durability="memory", max_bytes=5)
+    settings = LogSettings(durability="memory", max_bytes=5, group_binding="dynamic", dead_letter_log="dead")
     assert msgspec.json.decode(msgspec.json.encode(settings), type=LogSettings) == settings
 
 

@@ -88,10 +88,10 @@ class Gathering:
 class Intake:
     """The gatherings of one partition, oldest first; the last one is still open."""
 
-    __slots__ = ("_complete", "_last_bytes", "_open", "_settings", "byte_count", "next_offset")
+    __slots__ = ("_complete", "_last_bytes", "_open", "byte_count", "next_offset", "settings")
 
     def __init__(self, settings: LogSettings) -> None:
-        self._settings = settings
+        self.settings = settings
         self._complete: list[Gathering] = []
         self._open: Gathering | None = None
         self._last_bytes = 0
@@ -110,8 +110,8 @@ class Intake:
         size = len(entries)
         if not 0 < count <= min(records, ENTRIES_MAX):
             raise InvalidEntries(count, records, ENTRIES_MAX)
-        if size > (self._settings.entry_bytes_max if count == 1 else self._settings.chunk_data_bytes_max):
-            raise EntryTooLarge(size, self._settings.entry_bytes_max)
+        if size > (self.settings.entry_bytes_max if count == 1 else self.settings.chunk_data_bytes_max):
+            raise EntryTooLarge(size, self.settings.entry_bytes_max)
         self._keep_apart(is_filtered=False)
         gathering = self._with_room(size, count)
         gathering.note_filter_values(None)
@@ -162,7 +162,7 @@ class Intake:
 
         That is one at least, unless `count` is none. A malformed message raises `MalformedFrame` if it is the first.
         """
-        if end - start > min(self._settings.chunk_data_bytes_max, self._settings.entry_bytes_max):
+        if end - start > min(self.settings.chunk_data_bytes_max, self.settings.entry_bytes_max):
             self._check_entry_sizes(body, start, end, count, filtered)
         values = filter_values(body, start, end, count) if filtered else None
         self._keep_apart(is_filtered=values is not None and any(values))
@@ -198,7 +198,7 @@ class Intake:
         That is one at least, unless `count` is none. A record that is too large raises `EntryTooLarge` if it is the
         first.
         """
-        entry_bytes_max = self._settings.entry_bytes_max
+        entry_bytes_max = self.settings.entry_bytes_max
         self._keep_apart(is_filtered=False)
         while True:
             gathering = self._open or self._start(_gathered_bytes(spans, first, count))
@@ -252,7 +252,7 @@ class Intake:
 
     def _check_entry_sizes(self, body: Buffer, start: int, end: int, count: int, filtered: bool) -> None:
         """Refuse a body with an entry that no chunk may hold, before any of it is taken."""
-        limit = self._settings.entry_bytes_max
+        limit = self.settings.entry_bytes_max
         position = start
         for _ in range(count):
             position, size = _entry_span(body, position, end, filtered)
@@ -272,7 +272,7 @@ class Intake:
     def _with_room(self, size: int, count: int) -> Gathering:
         gathering = self._open
         if gathering is not None and gathering.entries:
-            full = gathering.data_bytes + size > self._settings.chunk_data_bytes_max
+            full = gathering.data_bytes + size > self.settings.chunk_data_bytes_max
             if full or gathering.entries + count > ENTRIES_MAX:
                 self._close(gathering)
                 gathering = None
@@ -284,7 +284,7 @@ class Intake:
     def _start(self, size: int) -> Gathering:
         # As large as the chunk before it became: under load a gathering then never moves, idle ones stay small.
         size = max(size, self._last_bytes, _BUFFER_BYTES_MIN)
-        self._open = Gathering(self.next_offset, min(size, self._settings.chunk_data_bytes_max))
+        self._open = Gathering(self.next_offset, min(size, self.settings.chunk_data_bytes_max))
         return self._open
 
     def _close(self, gathering: Gathering) -> None:
@@ -295,7 +295,7 @@ class Intake:
     def _make_room(self, gathering: Gathering, rest: int, next_entry: int) -> None:
         """The next message found no room: a larger buffer, another chunk, or one of its own size."""
         capacity = len(gathering.buffer) - CHUNK_HEADER_BYTES
-        capacity_max = self._settings.chunk_data_bytes_max
+        capacity_max = self.settings.chunk_data_bytes_max
         if capacity < capacity_max and gathering.entries < ENTRIES_MAX:
             gathering.grow(min(max(2 * capacity, gathering.data_bytes + rest), capacity_max))
         elif gathering.entries:

@@ -12,7 +12,7 @@ import msgspec
 from headwater.errors import ForeignFile, InvalidSettings, NewerFormat
 from headwater.log.files import Files
 from headwater.log.partition import Partition
-from headwater.log.settings import LogSettings
+from headwater.log.settings import LogPolicies, LogSettings
 
 __all__ = [
     "LOG_FORMAT",
@@ -60,6 +60,8 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
     settings: LogSettings
     arguments: dict[str, str] = msgspec.field(default_factory=dict)
     """What a stream client or the management API asked for, in its own words; `settings` is what counts."""
+    settings_at_first: LogSettings | None = None
+    """Those that it was made with, if they were changed since: who asks for these again finds the same log."""
 
     def __post_init__(self) -> None:
         for name in (self.name, self.vhost, *(partition.name for partition in self.partitions)):
@@ -74,6 +76,8 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         numbers = [-1, *self.own_numbers]
         if any(number <= before for before, number in itertools.pairwise(numbers)):
             raise InvalidSettings("partitions", f"their numbers do not rise: {numbers[1:]}")
+        if self.settings.dead_letter_log == self.name:
+            raise InvalidSettings("dead_letter_log", f"{self.name!r} is the log itself; name another")
 
     @property
     def own_partitions(self) -> list[PartitionDefinition]:
@@ -98,6 +102,21 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         return tuple(
             key if key and key.isascii() and keys.count(key) == 1 else quote(partition.name)
             for key, partition in zip(keys, self.partitions, strict=True)
+        )
+
+    def with_settings(self, settings: LogSettings) -> LogDefinition:
+        """The same with other settings."""
+        at_first = self.settings_at_first or self.settings
+        return msgspec.structs.replace(
+            self, settings=settings, settings_at_first=None if settings == at_first else at_first
+        )
+
+    def is_asked_for_by(self, settings: LogSettings) -> bool:
+        """Whether settings are those of the log, now or when it was made; of its policies they need not know."""
+        policies = {name: getattr(settings, name) for name in LogPolicies.__struct_fields__}
+        return any(
+            known is not None and msgspec.structs.replace(known, **policies) == settings
+            for known in (self.settings, self.settings_at_first)
         )
 
     def bound(self, partition: PartitionDefinition) -> LogDefinition:

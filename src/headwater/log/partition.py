@@ -279,6 +279,11 @@ class Partition:
         """The one that is written to; None before the first commit."""
         return self.segments[-1] if self.segments else None
 
+    def change_settings(self, settings: LogSettings) -> None:
+        """Go on with these; what is on its way keeps to the old ones."""
+        assert settings.durability == self.settings.durability, "what is synced is known by it"
+        self.settings = self.intake.settings = settings
+
     # Removing
 
     def truncate(self, before_offset: int, on_done: OnDone) -> None:

@@ -8,10 +8,22 @@ import msgspec
 
 from headwater.errors import InvalidSettings
 
-__all__ = ["CHUNK_DATA_BYTES_MAX", "FRAME_BYTES_MAX", "Durability", "LogSettings", "StoreSettings"]
+__all__ = [
+    "CHUNK_DATA_BYTES_MAX",
+    "FRAME_BYTES_MAX",
+    "Durability",
+    "GroupBinding",
+    "GroupCreation",
+    "GroupWaiting",
+    "LogPolicies",
+    "LogSettings",
+    "PartitionBinding",
+    "StoreSettings",
+]
 
 KIB = 1024
 MIB = 1024 * KIB
+GIB = 1024 * MIB
 
 FRAME_BYTES_MAX = MIB
 """The largest frame of the stream protocol that carries a chunk."""
@@ -20,13 +32,67 @@ CHUNK_DATA_BYTES_MAX = FRAME_BYTES_MAX - 48 - 17
 """What is left of a frame for data: less the chunk header and the longest Deliver header."""
 
 Durability = Literal["disk", "memory"]
+GroupBinding = Literal["assign", "dynamic"]
+GroupCreation = Literal["attach", "configured"]
+GroupWaiting = Literal["refuse", "wait"]
+PartitionBinding = Literal["agnostic", "assign"]
 
+_DAY_MS = 24 * 3600 * 1000
+_GROUP_COUNT_LIMIT = 100_000
+_DELIVERY_COUNT_LIMIT = 254
+"""A consumer's count of failures goes no further than one more."""
+_NAME_BYTES_LIMIT = 255
 _SEGMENT_BYTES_LIMIT = 2 * 1024 * MIB
 _TRACKING_ENTRIES_LIMIT = 500_000
 
 
-class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How one log keeps its events."""
+class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What a log wants of its consumers; clients of the stream protocol have no words for it."""
+
+    group_binding: GroupBinding = "assign"
+    """`assign`: a link that names a group alone is bound to a free partition. `dynamic`: it stays agnostic, and
+    partitions move between such links."""
+    group_creation: GroupCreation = "attach"
+    """`attach`: a link makes the group that it names. `configured`: only those that an operator made are there."""
+    group_waiting: GroupWaiting = "refuse"
+    """What becomes of a link when its group has no partition free."""
+    group_wait_ms_max: int = 60_000
+    """How long one waits for a partition, where links wait."""
+    group_reserved_ms: int = 5_000
+    """How long a partition that a group took from a link is kept for the container that it is meant for."""
+    group_move_ms_max: int = 5_000
+    """How long a partition that moves waits for what its owner holds unsettled."""
+    group_members_max: int = 1_000
+    """Links of one group."""
+    groups_max: int = 1_000
+    """Groups of the log."""
+    partition_binding: PartitionBinding = "agnostic"
+    """`assign`: a link without a group that asks for no partition is bound to one."""
+    delivery_count_max: int | None = None
+    """A message of which more deliveries failed goes to `dead_letter_log`; without one, nothing comes of it."""
+    dead_letter_log: str | None = None
+    """Gets what failed too often and what was rejected; the name of another log of the vhost."""
+    retention_hold_bytes_max: int = GIB
+    """Of what retention would remove from a partition, durable subscriptions that are behind hold back this much."""
+
+    def __post_init__(self) -> None:
+        for name in ("group_wait_ms_max", "group_reserved_ms", "group_move_ms_max"):
+            _between(name, getattr(self, name), 0, _DAY_MS)
+        _between("group_members_max", self.group_members_max, 1, _GROUP_COUNT_LIMIT)
+        _between("groups_max", self.groups_max, 0, _GROUP_COUNT_LIMIT)
+        if self.delivery_count_max is not None:
+            _between("delivery_count_max", self.delivery_count_max, 0, _DELIVERY_COUNT_LIMIT)
+        if self.dead_letter_log is not None and not (
+            0 < len(self.dead_letter_log.encode()) <= _NAME_BYTES_LIMIT
+        ):
+            raise InvalidSettings(
+                "dead_letter_log", f"{self.dead_letter_log!r} is not 1 to {_NAME_BYTES_LIMIT} bytes long"
+            )
+        _between("retention_hold_bytes_max", self.retention_hold_bytes_max, 0, 2**62)
+
+
+class LogSettings(LogPolicies, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How one log keeps its events, and its policies."""
 
     durability: Durability = "disk"
     """`disk`: confirmed after fdatasync. `memory`: after the write."""
@@ -48,6 +114,7 @@ class LogSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """The oldest segments are removed while the partition is larger."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _between("segment_bytes", self.segment_bytes, KIB, _SEGMENT_BYTES_LIMIT)
         _between("snapshot_interval_bytes", self.snapshot_interval_bytes, KIB, _SEGMENT_BYTES_LIMIT)
         _between("chunk_data_bytes_max", self.chunk_data_bytes_max, 64, CHUNK_DATA_BYTES_MAX)

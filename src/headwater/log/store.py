@@ -215,6 +215,18 @@ class Store:
         if partition not in target.definition.partitions:
             self._redefine(target, target.definition.bound(partition))
 
+    def change_settings(self, name: str, settings: LogSettings, *, vhost: str = "/") -> None:
+        """Give a log other settings; durable when this returns, and in force from then on."""
+        log = self.log(name, vhost)
+        before = log.definition.settings
+        if settings.durability != before.durability:
+            raise InvalidSettings("durability", f"it stays {before.durability!r}, as the log was made")
+        if settings == before:
+            return
+        self._redefine(log, log.definition.with_settings(settings))
+        for partition in log.own_partitions:
+            partition.change_settings(settings)
+
     def delete_log(self, name: str, vhost: str = "/") -> None:
         """Delete a log with its own partitions; durable when this returns, the bytes go later.
 

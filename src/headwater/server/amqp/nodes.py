@@ -160,7 +160,7 @@ class Nodes:
     def delete_left_over(self) -> None:
         """Delete the dynamic nodes of links that ended with an earlier server, which could not do it."""
         for (vhost, name), log in list(self._store.logs.items()):
-            if _DYNAMIC_NAME.fullmatch(name) and log.definition.settings == _DYNAMIC_SETTINGS:
+            if _DYNAMIC_NAME.fullmatch(name) and log.definition.is_asked_for_by(_DYNAMIC_SETTINGS):
                 self.delete(vhost, name)
 
     def _find(self, vhost: str, name: str) -> LogNode | None:

@@ -1,16 +1,16 @@
-"""Logs as manageable entities: CREATE, READ, DELETE and QUERY of those in the vhost of the connection."""
+"""Logs as manageable entities: CREATE, READ, UPDATE, DELETE and QUERY of those in the vhost of the connection."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
 from headwater.amqp.management import OperationFailed, Request, Response, StatusCode
 from headwater.log.log import PARTITIONS_MAX, Log, LogKind
 from headwater.log.partition import PartitionState
-from headwater.log.settings import Durability, LogSettings
+from headwater.log.settings import LogPolicies, LogSettings
 from headwater.log.store import Store
 from headwater.server.amqp.management.entity_types import (
     Asker,
@@ -29,20 +29,18 @@ from headwater.server.management.logs import (
 
 __all__ = ["LogType"]
 
+StructT = TypeVar("StructT", bound=msgspec.Struct)
+
 RESERVED_PREFIX = "$"
-SETTINGS = ("durability", "segment_bytes", "filter_bytes", "max_age_ms", "max_bytes")
+CHANGEABLE = ("segment_bytes", "filter_bytes", "max_age_ms", "max_bytes", *LogPolicies.__struct_fields__)
+SETTINGS = ("durability", *CHANGEABLE)
 
 
-class _Wanted(msgspec.Struct, forbid_unknown_fields=True):
-    """What may be said of a log that is to be made; what is left out is as `LogSettings` has it."""
+class _Shape(msgspec.Struct):
+    """What may be said of a log that is to be made, next to its settings."""
 
     kind: LogKind | None = None
     partition_count: int = 1
-    durability: Durability | msgspec.UnsetType = msgspec.UNSET
-    segment_bytes: int | msgspec.UnsetType = msgspec.UNSET
-    filter_bytes: int | msgspec.UnsetType = msgspec.UNSET
-    max_age_ms: int | msgspec.UnsetType | None = msgspec.UNSET
-    max_bytes: int | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class LogType(EntityType[Log]):
@@ -73,6 +71,7 @@ class LogType(EntityType[Log]):
         return {
             "CREATE": Operation(self._create, ("name",)),
             **super().operations,
+            "UPDATE": Operation(self._update, ("name", "identity")),
             "DELETE": Operation(self._delete, ("name", "identity")),
         }
 
@@ -101,20 +100,26 @@ class LogType(EntityType[Log]):
         if not name or name.startswith(RESERVED_PREFIX):
             reason = f"the application property name is {name!r}; a log has one, and it begins with no $"
             raise OperationFailed(StatusCode.BAD_REQUEST, reason)
-        wanted = _wanted(request.map_body())
+        given = request.map_body()
+        wanted = _shape(given)
+        settings = _settings(given, LogSettings(), SETTINGS, _Shape.__struct_fields__)
         is_stream = wanted.kind == "stream" or (wanted.kind is None and wanted.partition_count == 1)
         partitions = [] if is_stream else numbered_partitions(name, wanted.partition_count)
         _require_configure(asker, name, *(partition.name for partition in partitions))
-        settings = {name: value for name in SETTINGS if (value := getattr(wanted, name)) is not msgspec.UNSET}
-        log = make_log(
-            self._store,
-            asker.vhost,
-            name,
-            "stream" if is_stream else "super_stream",
-            partitions,
-            LogSettings(**settings),
-        )
+        _require_dead_letters(asker, name, settings)
+        kind: LogKind = "stream" if is_stream else "super_stream"
+        log = make_log(self._store, asker.vhost, name, kind, partitions, settings)
         return Response(StatusCode.CREATED, self.shown(log))
+
+    async def _update(self, asker: Asker, request: Request) -> Response:
+        log = self.find(asker, request)
+        _require_configure(asker, log.name)
+        before = log.definition.settings
+        settings = _settings(request.map_body(), before, CHANGEABLE)
+        if settings.dead_letter_log != before.dead_letter_log:
+            _require_dead_letters(asker, log.name, settings)
+        self._store.change_settings(log.name, settings, vhost=asker.vhost)
+        return Response(StatusCode.OK, self.shown(log))
 
     async def _delete(self, asker: Asker, request: Request) -> Response:
         log = self.find(asker, request)
@@ -123,34 +128,60 @@ class LogType(EntityType[Log]):
         return Response(StatusCode.NO_CONTENT)
 
 
-def _wanted(attributes: dict[str, Any]) -> _Wanted:
-    """What is asked of a new log; numbers may come as text. Raises `OperationFailed`."""
-    try:
-        wanted = msgspec.convert(attributes, _Wanted, strict=False)
-    except msgspec.ValidationError as error:
-        raise OperationFailed(
-            StatusCode.BAD_REQUEST, f"the attributes are not those of a log: {error}"
-        ) from error
+def _shape(given: dict[str, Any]) -> _Shape:
+    """What is to be made; numbers may come as text. Raises `OperationFailed`."""
+    wanted = _converted(given, _Shape)
     reason = ""
     if not 1 <= wanted.partition_count <= PARTITIONS_MAX:
         reason = f"partition_count is {wanted.partition_count}, expected 1 to {PARTITIONS_MAX}"
     elif wanted.kind == "stream" and wanted.partition_count != 1:
         reason = "a stream has one partition; leave kind out, or make it a super_stream"
-    elif isinstance(wanted.segment_bytes, int) and not (
-        SEGMENT_BYTES_MIN <= wanted.segment_bytes <= SEGMENT_BYTES_MAX
-    ):
-        reason = (
-            f"segment_bytes is {wanted.segment_bytes}, expected {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"
-        )
     if reason:
         raise OperationFailed(StatusCode.BAD_REQUEST, reason)
     return wanted
+
+
+def _settings(
+    given: dict[str, Any], before: LogSettings, names: Sequence[str], others: Sequence[str] = ()
+) -> LogSettings:
+    """The settings with what is given in place of what was; raises `OperationFailed`, `InvalidSettings`."""
+    unknown = next((name for name in given if name not in names and name not in others), None)
+    if unknown is not None:
+        reason = f"{unknown!r:.100} cannot be set here; these can: {', '.join((*others, *names))}"
+        raise OperationFailed(StatusCode.BAD_REQUEST, reason)
+    changes = {name: value for name, value in given.items() if name in names}
+    settings = _converted({**msgspec.structs.asdict(before), **changes}, LogSettings)
+    size = settings.segment_bytes
+    if size != before.segment_bytes and not SEGMENT_BYTES_MIN <= size <= SEGMENT_BYTES_MAX:
+        reason = f"segment_bytes is {size}, expected {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}"
+        raise OperationFailed(StatusCode.BAD_REQUEST, reason)
+    return settings
+
+
+def _converted(given: dict[str, Any], to: type[StructT]) -> StructT:
+    try:
+        return msgspec.convert(given, to, strict=False)
+    except msgspec.ValidationError as error:
+        reason = f"the attributes are not those of a log: {error}"
+        raise OperationFailed(StatusCode.BAD_REQUEST, reason) from error
 
 
 def _require_configure(asker: Asker, *names: str) -> None:
     for name in names:
         if not asker.may_configure(asker.vhost, name):
             raise forbidden(f"user {asker.identity.user!r} may not configure {name!r}")
+
+
+def _require_dead_letters(asker: Asker, name: str, settings: LogSettings) -> None:
+    """Whoever has the server carry messages from one log to another may do it without the server, too."""
+    target = settings.dead_letter_log
+    if target is None:
+        return
+    access, identity, vhost = asker.access, asker.identity, asker.vhost
+    if not access.may_read(identity, vhost, name):
+        raise forbidden(f"user {identity.user!r} may not read {name!r}, which its dead letters come from")
+    if not access.may_write(identity, vhost, target):
+        raise forbidden(f"user {identity.user!r} may not write to {target!r}, where dead letters are to go")
 
 
 def _setting(name: str) -> Callable[[Log], object]:
