@@ -47,7 +47,8 @@ class Node:
         return [effect for effect in effects if not isinstance(effect, Put | Delete)]
 
     def attach(self, consumer: str, link: str = "s", container: str = "c1", **asked: Any) -> Any:
-        attach = Attach("/", asked.pop("log", "orders"), 7, LinkId(container, link), **asked)
+        id_ = LinkId(container, link, asked.pop("user", "ann"))
+        attach = Attach("/", asked.pop("log", "orders"), 7, id_, **asked)
         return self.did(self.all.attach(consumer, attach, {0: 10}))
 
     def depart(self, consumer: str, how: Departure) -> list[Any]:
@@ -244,15 +245,24 @@ def test_unsubscribing_finds_durable_ones_of_the_name_and_refuses_those_in_use()
     one, other = node.granted("a", "s|x", **BOTH), node.granted("b", **BOTH, log="bills")
     node.granted("c", **DURABLE, **GLOBAL)
     node.granted("d", "t", **SHARED)
-    assert node.all.to_end("/", "c1", "s|9") is Refusal.IN_USE
+    assert node.all.to_end("/", LinkId("c1", "s|9", "ann"), is_global=False) is Refusal.IN_USE
     node.depart("a", Departure.DETACH)
     node.depart("b", Departure.DETACH)
-    assert node.all.to_end("/", "c1", "s|9") == [one, other]
-    assert node.all.to_end("/", "c2", "s") is Refusal.UNKNOWN
-    assert node.all.to_end("/", "c1", "t") is Refusal.UNKNOWN
+    assert node.all.to_end("/", LinkId("c1", "s|9", "ann"), is_global=False) == [one, other]
+    assert node.all.to_end("/", LinkId("c2", "s", "ann"), is_global=False) is Refusal.UNKNOWN
+    assert node.all.to_end("/", LinkId("c1", "t", "ann"), is_global=False) is Refusal.UNKNOWN
     assert node.did(node.all.end(one.definition.id)) == [Ended(one, ())]
     assert node.all.end(one.definition.id) == []
-    assert node.all.to_end("/", "c1", "s") == [other]
+    assert node.all.to_end("/", LinkId("c1", "s", "ann"), is_global=False) == [other]
+
+
+def test_the_same_names_of_another_user_are_another_subscription_unless_it_is_global() -> None:
+    node = Node()
+    own = node.granted("a", **DURABLE)
+    assert node.granted("b", user="eve", **DURABLE) is not own
+    assert node.all.to_end("/", LinkId("c1", "s", "bob"), is_global=False) is Refusal.UNKNOWN
+    of_all = node.granted("c", **BOTH, **GLOBAL)
+    assert node.granted("d", user="eve", **BOTH, **GLOBAL) is of_all
 
 
 def test_a_deleted_log_ends_its_subscriptions_with_those_who_are_on_them() -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from headwater.encoding.amqp_types import Symbol
 
 __all__ = [
+    "EPOCH",
     "EVENT_STREAMS",
+    "GROUP",
     "GROUP_KEY",
     "INFORMATION_SUFFIX",
     "PARTITION",
@@ -16,6 +18,10 @@ EVENT_STREAMS = Symbol("AMQP_EVENT_STREAMS_V1_0")
 """The capability of a connection that says that all of this is understood."""
 PARTITION = Symbol("event-streams-partition")
 """A property of links: the one partition that a link is bound to."""
+GROUP = Symbol("event-streams-consumer-group")
+"""A property of links: the group in which a receiver consumes."""
+EPOCH = Symbol("event-streams-epoch")
+"""A property of links: of several receivers of a group, the one with the greatest has the partition."""
 TARGET_PARTITION = Symbol("event-streams-target-partition")
 """A delivery annotation: where a message is to go."""
 GROUP_KEY = Symbol("event-streams-group-key")

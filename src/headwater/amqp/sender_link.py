@@ -64,6 +64,11 @@ class SenderLink(Link):
             and not self.session.connection.unsettled_budget.is_full
         )
 
+    @property
+    def room(self) -> int:
+        """Deliveries that may begin now, if each goes in one frame."""
+        return min(self.credit, self.session.window_left) if self.may_send else 0
+
     def receive_flow(self, flow: Flow) -> None:
         seen = self._first_delivery_count
         if flow.delivery_count is not None:

@@ -11,8 +11,19 @@ The section is a map with symbols as keys, in this order:
 
 from __future__ import annotations
 
+import contextlib
+
+import msgspec
+
 from headwater.encoding._amqp_kernel import skim_message
-from headwater.encoding.amqp_message import data_section
+from headwater.encoding.amqp_message import (
+    Header,
+    Message,
+    data_section,
+    decode_message,
+    encode_message,
+)
+from headwater.errors import InvalidField, MalformedValue
 
 __all__ = ["annotations_before_offset", "message_to_send", "offset_digits"]
 
@@ -33,15 +44,28 @@ def offset_digits(offset: int) -> bytes:
     return b"%016x" % offset
 
 
-def message_to_send(record: bytes, annotations: bytes) -> bytes:
+def message_to_send(record: bytes, annotations: bytes, delivery_count: int = 0) -> bytes:
     """The payload of a delivery, as `write_transfers` writes it too: a stored record with delivery annotations.
 
-    What is no AMQP message goes out as the data of one. Annotations that the record brings give way to these.
+    What is no AMQP message goes out as the data of one. Annotations that the record brings give way to these. A
+    delivery count goes into the header, in which it stays as it was sent if there was no failed delivery.
     """
     is_message, head_end, rest_start = skim_message(record, 0, len(record))
     if not is_message:
-        return annotations + data_section(record)
-    return record[:head_end] + annotations + record[rest_start:]
+        head = _head_with(b"", delivery_count) if delivery_count else b""
+        return head + annotations + data_section(record)
+    head = _head_with(record[:head_end], delivery_count) if delivery_count else record[:head_end]
+    return head + annotations + record[rest_start:]
+
+
+def _head_with(head: bytes, delivery_count: int) -> bytes:
+    """A header of a failed delivery, which is no first one, by the header that was sent, or by none."""
+    header = Header()
+    if head:
+        with contextlib.suppress(MalformedValue, InvalidField):  # then nobody could have read it before
+            header = decode_message(head, 0, len(head)).header or header
+    counted = msgspec.structs.replace(header, delivery_count=delivery_count, first_acquirer=False)
+    return encode_message(Message(header=counted))
 
 
 def _symbol(value: bytes) -> bytes:

@@ -24,7 +24,7 @@ from headwater.encoding.expression_parser import parse_expression
 from headwater.encoding.expression_position import Bounds, bounds_of, offset_text
 from headwater.errors import InvalidField, MalformedValue
 
-__all__ = ["DESCRIPTORS", "Filter", "StoredEvent", "all_of", "compile_filter"]
+__all__ = ["DESCRIPTORS", "EVENT_STREAMS_FILTERS", "Filter", "StoredEvent", "all_of", "compile_filter"]
 
 _Getter: TypeAlias = Callable[["StoredEvent"], Any]
 
@@ -185,6 +185,12 @@ DESCRIPTORS: Mapping[int | str, Callable[[object], Filter]] = {
     0x0000_468C_0000_0004: _selector_filter,
 }
 """By both forms of their descriptors."""
+EVENT_STREAMS_FILTERS = frozenset(
+    descriptor
+    for descriptor, compiler in DESCRIPTORS.items()
+    if compiler in (_annotations_filter, _sql_filter)
+)
+"""Those of Event Stream Extensions."""
 
 
 # Fields.

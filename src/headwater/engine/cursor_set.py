@@ -67,7 +67,7 @@ class CursorSet(Generic[C]):
         for partition in partitions:
             if count_max <= 0:
                 break
-            for run in self.by_partition[partition].take(consumer, count_max, ends.get(partition, 0)):
+            for run in self.by_partition[partition].take(consumer, count_max, ends[partition]):
                 found.append(PartitionRun(partition, run))
                 count_max -= run.end - run.first
         return found
@@ -77,8 +77,9 @@ class CursorSet(Generic[C]):
         return sum(cursor.vanish(consumer) for cursor in self.by_partition.values())
 
     def available(self, ends: Mapping[int, int]) -> int:
-        """Messages that could be handed out."""
-        return sum(cursor.available(ends.get(number, 0)) for number, cursor in self.by_partition.items())
+        """Messages of these partitions that could be handed out."""
+        cursors = self.by_partition
+        return sum(cursors[number].available(end) for number, end in ends.items() if number in cursors)
 
     def lag(self, ends: Mapping[int, int]) -> int:
         """Messages that are not settled."""

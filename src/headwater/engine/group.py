@@ -207,8 +207,9 @@ class Group(Generic[M]):
         return [*self.cursors.puts(partition)]
 
     def take(self, member: M, count_max: int, ends: Mapping[int, int]) -> list[PartitionRun]:
-        """Messages for a member, of all its partitions in turn."""
-        partitions = [each for each in self.partitions_of(member) if each in self.cursors.by_partition]
+        """Messages for a member, of all its partitions in turn; one that `ends` leaves out has none."""
+        owned = self.partitions_of(member)
+        partitions = [each for each in owned if each in self.cursors.by_partition and each in ends]
         if len(partitions) > 1:
             self._turn = (self._turn + 1) % len(partitions)
             partitions = partitions[self._turn :] + partitions[: self._turn]

@@ -12,3 +12,5 @@ class LinkId(msgspec.Struct, frozen=True):
 
     container: str
     name: str
+    user: str = ""
+    """Containers name themselves, so what one user's leaves behind is nobody else's."""

@@ -30,6 +30,7 @@ __all__ = [
     "Delete",
     "Put",
     "cursor_key",
+    "cursor_key_parts",
     "decode",
     "encode",
     "owner_digest",
@@ -73,11 +74,16 @@ def cursor_key(digest: bytes, partition: int) -> bytes:
     return CURSOR + digest + partition.to_bytes(4, "big")
 
 
+def cursor_key_parts(key: bytes) -> tuple[bytes, int]:
+    """The digest of its owner, and the partition, that the key of a cursor has."""
+    end = len(CURSOR) + _DIGEST_BYTES
+    return key[len(CURSOR) : end], int.from_bytes(key[end:], "big")
+
+
 def unowned(cursor_keys: Iterable[bytes], digests: Iterable[bytes]) -> list[Delete]:
     """What removes cursors that a crash left without an owner."""
-    known = {bytes(digest) for digest in digests}
-    ends = len(CURSOR) + _DIGEST_BYTES
-    return [Delete(key) for key in cursor_keys if key[len(CURSOR) : ends] not in known]
+    known = set(digests)
+    return [Delete(key) for key in cursor_keys if cursor_key_parts(key)[0] not in known]
 
 
 def encode(record: msgspec.Struct) -> bytes:

@@ -2,7 +2,7 @@
 
 [ 1                      version
   vhost, log, log id     a log of that name with another id is another log: the subscription is over
-  container              null: global
+  user, container        null: global
   name                   of a subscription the link name up to the first '|', of a terminus all of it
   kind                   1 subscription, 2 terminus
   shared
@@ -65,11 +65,15 @@ class SubscriptionId(msgspec.Struct, frozen=True):
     container: str | None
     name: str
     kind: Kind = Kind.SUBSCRIPTION
+    user: str | None = None
+    """Whose it is; of one that is global, nobody's."""
 
     @property
     def digest(self) -> bytes:
         """What stands for it in keys."""
-        return owner_digest(SUBSCRIPTION, self.vhost, self.log, self.container, self.name, self.kind.name)
+        return owner_digest(
+            SUBSCRIPTION, self.vhost, self.log, self.user, self.container, self.name, self.kind.name
+        )
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -89,6 +93,7 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknow
     vhost: str
     log: str
     log_id: Annotated[int, msgspec.Meta(ge=0, le=_LOG_ID_MAX)]
+    user: str | None
     container: str | None
     name: str
     kind: Kind
@@ -107,6 +112,7 @@ def put_definition(definition: Definition) -> Put:
         id_.vhost,
         id_.log,
         definition.log_id,
+        id_.user,
         id_.container,
         id_.name,
         id_.kind,
@@ -123,7 +129,7 @@ def decode_definition(data: bytes) -> Definition:
     """A durable subscription by its record; raises `MalformedState`."""
     record = decode(data, _Record)
     return Definition(
-        SubscriptionId(record.vhost, record.log, record.container, record.name, record.kind),
+        SubscriptionId(record.vhost, record.log, record.container, record.name, record.kind, record.user),
         record.log_id,
         record.is_shared,
         True,

@@ -160,12 +160,10 @@ class Subscriptions(Generic[C]):
 
     def find(self, attach: Attach) -> TopicSubscription[C] | None:
         """What an attach would resume; then no offsets to start from need to be looked up."""
-        container = None if attach.is_global else attach.link.container
-        whole = SubscriptionId(attach.vhost, attach.log, container, attach.link.name, Kind.TERMINUS)
-        if whole in self._all and attach.is_durable and not attach.is_shared:
-            return self._all[whole]
-        short = subscription_name(attach.link.name)
-        return self._all.get(SubscriptionId(attach.vhost, attach.log, container, short))
+        terminus = self._all.get(_id_of(attach, Kind.TERMINUS))
+        if terminus is not None and attach.is_durable and not attach.is_shared:
+            return terminus
+        return self._all.get(_id_of(attach, Kind.SUBSCRIPTION))
 
     def attach(
         self,
@@ -206,16 +204,8 @@ class Subscriptions(Generic[C]):
         self, consumer: C, attach: Attach, starts: Mapping[int, int], limits: CursorLimits
     ) -> list[SubscriptionEffect[C]]:
         is_terminus = attach.kind is Kind.TERMINUS and attach.is_durable and not attach.is_shared
-        name = attach.link.name if is_terminus else subscription_name(attach.link.name)
-        id_ = SubscriptionId(
-            attach.vhost,
-            attach.log,
-            None if attach.is_global else attach.link.container,
-            name,
-            Kind.TERMINUS if is_terminus else Kind.SUBSCRIPTION,
-        )
         definition = Definition(
-            id_,
+            _id_of(attach, Kind.TERMINUS if is_terminus else Kind.SUBSCRIPTION),
             attach.log_id,
             attach.is_shared,
             attach.is_durable,
@@ -261,6 +251,10 @@ class Subscriptions(Generic[C]):
         self._ends_at_ms[definition.id] = now_ms + definition.timeout_ms
         return effects + self.expire(now_ms)
 
+    def awaits_more(self, consumer: C) -> bool:
+        """Whether a link that is gone is to be told of again when its session ends, or its connection."""
+        return consumer in self._left
+
     @property
     def next_expiry_ms(self) -> int | None:
         """When `expire` has something to do."""
@@ -271,16 +265,13 @@ class Subscriptions(Generic[C]):
         over = [id_ for id_, ends_at_ms in self._ends_at_ms.items() if ends_at_ms <= now_ms]
         return [effect for id_ in over for effect in self.end(id_)]
 
-    def to_end(
-        self, vhost: str, container: str | None, link_name: str
-    ) -> list[TopicSubscription[C]] | Refusal:
-        """What a link with a null source may end by closing (JMS' unsubscribe), on any log; no container: global."""
-        name = subscription_name(link_name)
+    def to_end(self, vhost: str, link: LinkId, *, is_global: bool) -> list[TopicSubscription[C]] | Refusal:
+        """What a link with a null source may end by closing (JMS' unsubscribe), on any log."""
+        wanted = _id_of(Attach(vhost, "", 0, link, is_global), Kind.SUBSCRIPTION)
         found = [
             subscription
             for id_, subscription in self._all.items()
-            if (id_.vhost, id_.container, id_.name, id_.kind) == (vhost, container, name, Kind.SUBSCRIPTION)
-            and subscription.definition.is_durable
+            if msgspec.structs.replace(id_, log="") == wanted and subscription.definition.is_durable
         ]
         if not found:
             return Refusal.UNKNOWN
@@ -375,6 +366,13 @@ class Subscriptions(Generic[C]):
         self._all[id_] = subscription
         self._by_log.setdefault((id_.vhost, id_.log), {})[id_] = subscription
         return subscription
+
+
+def _id_of(attach: Attach, kind: Kind) -> SubscriptionId:
+    link = attach.link
+    name = link.name if kind is Kind.TERMINUS else subscription_name(link.name)
+    container, user = (None, None) if attach.is_global else (link.container, link.user)
+    return SubscriptionId(attach.vhost, attach.log, container, name, kind, user)
 
 
 def _is_too_long(attach: Attach) -> bool:

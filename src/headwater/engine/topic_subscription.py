@@ -51,7 +51,7 @@ class TopicSubscription(Generic[C]):
         """Divide what there is between the consumers that have credit, evenly and in turn.
 
         A consumer gets no more than its credit. What a filter keeps from it costs none, so whoever leaves messages out
-        deals again.
+        deals again. A partition that `ends` leaves out has no turn.
         """
         waiting = [consumer for consumer in self.consumers if credit.get(consumer, 0) > 0]
         left = self.cursors.available(ends)
@@ -61,7 +61,7 @@ class TopicSubscription(Generic[C]):
                 break
             share = -(-left // (len(waiting) - served))
             runs = self.cursors.take(
-                consumer, min(share, credit[consumer], DEAL_COUNT_MAX), ends, self._partitions_in_turn()
+                consumer, min(share, credit[consumer], DEAL_COUNT_MAX), ends, self._partitions_in_turn(ends)
             )
             if runs:
                 left -= sum(each.run.end - each.run.first for each in runs)
@@ -93,8 +93,8 @@ class TopicSubscription(Generic[C]):
         del self.consumers[consumer]
         return self.cursors.vanish(consumer) > 0 and bool(self.consumers)
 
-    def _partitions_in_turn(self) -> list[int]:
-        partitions = list(self.cursors.by_partition)
+    def _partitions_in_turn(self, ends: Mapping[int, int]) -> list[int]:
+        partitions = [each for each in self.cursors.by_partition if each in ends]
         if len(partitions) > 1:
             self._partition_turn = (self._partition_turn + 1) % len(partitions)
             partitions = partitions[self._partition_turn :] + partitions[: self._partition_turn]

@@ -28,6 +28,8 @@ __all__ = [
 LOG_FORMAT = 1
 PARTITIONS_MAX = 1000
 NAME_BYTES_MAX = 255
+BOUND_NUMBERS_START = 1 << 31
+"""The number of a bound stream is that of its log, from here on."""
 
 LogKind = Literal["stream", "super_stream"]
 
@@ -164,6 +166,15 @@ class Log:
     def name(self) -> str:
         """As users say it."""
         return self.definition.name
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Of the partitions, in their order; a partition keeps its number when others come and go."""
+        own = iter(self.definition.own_numbers)
+        return tuple(
+            BOUND_NUMBERS_START + each.stream_id if each.stream_id else next(own)
+            for each in self.definition.partitions
+        )
 
     @property
     def own_partitions(self) -> list[Partition]:

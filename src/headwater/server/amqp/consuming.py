@@ -27,7 +27,6 @@ class Consuming(LinkHandler):
         self.link: SenderLink = link
         self.name = name
         self.feeds = feeds
-        self.sent_count = 0
         self._owner = owner
         self._next = 0
         self._is_closed = False
@@ -86,15 +85,14 @@ class Consuming(LinkHandler):
             feed = self.feeds[self._next]
             if not feed.is_waiting:
                 try:
-                    count = feed.send(self.link, BYTES_PER_WRITE, self._call_soon)
+                    sent = feed.send(self.link, BYTES_PER_WRITE, self._call_soon)
                 except StorageError as error:
                     self._failed(feed, error)
                     return False
                 except Refused as refused:
                     self._owner.break_link(self.link, refused.value)
                     return False
-                if count:
-                    self.sent_count += count
+                if sent:
                     return True
             self._next = (self._next + 1) % len(self.feeds)
         return False

@@ -15,6 +15,8 @@ from headwater.encoding.chunk import ReadableBuffer, largest_timestamp
 from headwater.encoding.compression import unpack_entry
 from headwater.encoding.delivery_annotations import annotations_before_offset, message_to_send, offset_digits
 from headwater.encoding.event_filter import StoredEvent
+from headwater.encoding.expression_position import OFFSET_END
+from headwater.encoding.ranges import IdRange
 from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
@@ -76,6 +78,7 @@ class Feed:
         """Whether nothing was sent for the filter passed over much, so that there may be more at once."""
         self._reader: Reader | None = None
         self._run: Run | None = None
+        self._run_end = 0
         self._chunks: Iterator[ChunkView] = iter(())
         self._entries: list[_Entries] = []
         """Those of the chunk, and behind them those of a sub-batch in it."""
@@ -89,42 +92,99 @@ class Feed:
         self._spans: array[int] | None = None
         self._annotations = b""
 
-    def send(self, link: SenderLink, bytes_max: int, when_read: Callable[[], None]) -> int:
-        """Send messages as far as the link allows, one at least; 0 at the end, or while the disk works.
+    @property
+    def position(self) -> int:
+        """All messages before this offset are sent, or not wanted."""
+        if self._records:
+            return self._records[0].offset
+        return max(self.offset, self._entries[-1].offset) if self._entries else self.offset
 
-        Raises `StorageError`, and `Refused` if the next message is larger than the receiver takes.
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing that is still to come can be wanted."""
+        return self._has_ended
+
+    def seek(self, offset: int) -> None:
+        """Go on from another offset; not while the disk is asked."""
+        if offset < self.position:
+            self.close()
+            self._has_ended = self._selection is not None and self._selection.bounds.is_empty
+        while self._records and self._records[0].offset + self._records[0].count <= offset:
+            self._records.popleft()
+        if self._records and self._records[0].offset < offset:
+            self._records[0].pass_over(offset - self._records[0].offset)
+        if self._run is not None and offset > self._run_end:
+            self.close()  # the index leads there faster than reading on
+        self.offset = offset
+
+    def send(
+        self,
+        link: SenderLink,
+        bytes_max: int,
+        when_read: Callable[[], None],
+        *,
+        end: int = OFFSET_END,
+        delivery_count: int = 0,
+    ) -> list[IdRange]:
+        """Send messages before `end` as far as the link allows, one at least; gives their offsets.
+
+        They are none at the end, while the disk works, and when much was passed over. Raises `StorageError`, and
+        `Refused` if the next message is larger than the receiver takes.
         """
+        sent: list[IdRange] = []
         if not self._records and not self._next_records(when_read):
-            return 0
-        connection, sent = link.session.connection, 0
-        while True:
+            return sent
+        connection = link.session.connection
+        while self._records[0].offset < end:
             records = self._records[0]
-            sent += self._send_run(link, records, bytes_max)
+            start = records.offset
+            count = min(records.count, end - start)
+            if delivery_count:
+                self._send_again(link, records, count, bytes_max, delivery_count)
+            else:
+                self._send_run(link, records, count, bytes_max)
+            sent.append((start, records.offset))
             if records.count:
                 return sent
             self._records.popleft()
             # Runs of a selection may be short: several go in one write.
             if not (self._records and link.may_send and connection.pending_bytes < bytes_max):
                 return sent
-
-    def _send_run(self, link: SenderLink, records: _Records, bytes_max: int) -> int:
-        annotations = self._annotations + offset_digits(records.offset)
-        sent = link.send_records(
-            records.data, records.spans, records.first, records.count, annotations, bytes_max
-        )
-        if not sent:
-            message = message_to_send(_first_record(records), annotations)
-            if 0 < link.message_size_bytes_max < len(message):
-                raise Refused(
-                    Condition.LINK_MESSAGE_SIZE_EXCEEDED,
-                    f"the message at offset {records.offset} has {len(message)} bytes,"
-                    f" and the receiver takes {link.message_size_bytes_max} at most",
-                )
-            link.send(message)
-            sent = 1
-        records.pass_over(sent)
-        self.offset = records.offset
         return sent
+
+    def _send_run(self, link: SenderLink, records: _Records, count: int, bytes_max: int) -> None:
+        annotations = self._annotations + offset_digits(records.offset)
+        sent = link.send_records(records.data, records.spans, records.first, count, annotations, bytes_max)
+        if sent:
+            self._passed(records, sent)
+        else:
+            self._send_one(link, records, 0)
+
+    def _send_again(
+        self, link: SenderLink, records: _Records, count: int, bytes_max: int, delivery_count: int
+    ) -> None:
+        """Send messages whose headers say that they were sent before."""
+        connection = link.session.connection
+        self._send_one(link, records, delivery_count)
+        while count > 1 and link.may_send and connection.pending_bytes < bytes_max:
+            self._send_one(link, records, delivery_count)
+            count -= 1
+
+    def _send_one(self, link: SenderLink, records: _Records, delivery_count: int) -> None:
+        annotations = self._annotations + offset_digits(records.offset)
+        message = message_to_send(_first_record(records), annotations, delivery_count)
+        if 0 < link.message_size_bytes_max < len(message):
+            raise Refused(
+                Condition.LINK_MESSAGE_SIZE_EXCEEDED,
+                f"the message at offset {records.offset} has {len(message)} bytes,"
+                f" and the receiver takes {link.message_size_bytes_max} at most",
+            )
+        link.send(message)
+        self._passed(records, 1)
+
+    def _passed(self, records: _Records, count: int) -> None:
+        records.pass_over(count)
+        self.offset = records.offset
 
     def close(self) -> None:
         """Let go of what was read."""
@@ -244,7 +304,7 @@ class Feed:
             self.offset = max(self.offset, self._reader.offset)
             self.close()
             return False
-        self._run, self._chunks = run, run.chunks
+        self._run, self._chunks, self._run_end = run, run.chunks, self._reader.offset
         return True
 
     def _fetched(self, when_read: Callable[[], None]) -> None:

@@ -65,6 +65,8 @@ class LogNode(msgspec.Struct, frozen=True):
 
     name: str
     """As permissions know it."""
+    log: Log
+    """The whole of it."""
     partitions: tuple[Partition, ...]
     ids: tuple[str, ...]
     """Of the partitions, as event streams name them."""
@@ -82,7 +84,13 @@ class LogNode(msgspec.Struct, frozen=True):
             )
         _check_partition(partition_id, self.ids, self.name)
         number = self.ids.index(partition_id)
-        return LogNode(self.name, (self.partitions[number],), (partition_id,), is_bound=True)
+        return LogNode(self.name, self.log, (self.partitions[number],), (partition_id,), is_bound=True)
+
+    @property
+    def numbered(self) -> dict[int, Partition]:
+        """The partitions by their numbers in the log."""
+        everything = zip(self.log.numbers, self.log.partitions, strict=True)
+        return {number: each for number, each in everything if each in self.partitions}
 
 
 class Nodes:
@@ -171,7 +179,8 @@ class Nodes:
         if partition is None:
             return None
         whole = next(_node_of(each) for each in self._store.logs.values() if partition in each.partitions)
-        return LogNode(name, (partition,), (whole.ids[whole.partitions.index(partition)],), is_bound=True)
+        id_ = whole.ids[whole.partitions.index(partition)]
+        return LogNode(name, whole.log, (partition,), (id_,), is_bound=True)
 
     def _created(self, identity: Identity, vhost: str, name: str, partition_id: str | None) -> LogNode:
         policy = self._auto_create
@@ -223,7 +232,7 @@ def _check_partition(partition_id: str, ids: Sequence[str], name: str) -> None:
 
 
 def _node_of(log: Log) -> LogNode:
-    return LogNode(log.name, tuple(log.partitions), log.definition.partition_ids)
+    return LogNode(log.name, log, tuple(log.partitions), log.definition.partition_ids)
 
 
 def _name_of(address: str) -> str:

@@ -12,7 +12,7 @@ import msgspec
 
 from headwater.amqp.definitions import Condition
 from headwater.encoding.amqp_types import Described, Symbol, Timestamp
-from headwater.encoding.event_filter import Filter, all_of, compile_filter
+from headwater.encoding.event_filter import EVENT_STREAMS_FILTERS, Filter, all_of, compile_filter
 from headwater.encoding.expression_position import TIME_START_MS, Bounds
 from headwater.errors import InvalidExpression, InvalidField
 from headwater.log.partition import Partition
@@ -38,12 +38,19 @@ class Start(msgspec.Struct, frozen=True):
     position: str | int | None = None
     applied: dict[Symbol, Any] = msgspec.field(default_factory=dict)
     filter: Filter | None = None
+    is_event_streams: bool = False
+    """Whether a filter of Event Stream Extensions is among them."""
 
-    def selection(self, partition: Partition) -> Selection | None:
-        """What is wanted of a partition; None for everything."""
+    @property
+    def names_position(self) -> bool:
+        """Whether it says where to begin, and not only what is wanted."""
+        return self.position is not None or (self.filter is not None and self.filter.starts_at_earliest)
+
+    def selection(self, partition: Partition, latest: int | None = None) -> Selection | None:
+        """What is wanted of a partition, with `@latest` as it was fixed, or is now; None for everything."""
         if self.filter is None:
             return None
-        latest = partition.committed_offset
+        latest = partition.committed_offset if latest is None else latest
         return Selection(self.filter, latest, self.filter.bounds(latest))
 
     def offset(self, partition: Partition, selection: Selection | None) -> int:
@@ -78,6 +85,7 @@ def start_of(filters: Mapping[Symbol, Any]) -> Start:
     position: str | int | None = None
     applied: dict[Symbol, Any] = {}
     selecting: list[Filter] = []
+    is_event_streams = False
     for name, given in filters.items():
         value = given.value if isinstance(given, Described) else given
         descriptor = given.descriptor if isinstance(given, Described) else name
@@ -91,8 +99,9 @@ def start_of(filters: Mapping[Symbol, Any]) -> Start:
             if found is None:
                 continue
             selecting.append(found)
+            is_event_streams = is_event_streams or descriptor in EVENT_STREAMS_FILTERS
         applied[name] = given
-    return Start(position, applied, all_of(selecting) if selecting else None)
+    return Start(position, applied, all_of(selecting) if selecting else None, is_event_streams)
 
 
 def _checked_position(value: object) -> str | int:

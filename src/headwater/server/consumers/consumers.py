@@ -1,0 +1,285 @@
+"""Topic subscriptions, durable termini and consumer groups of a server: the shell around `headwater.engine`.
+
+a link attaches, settles, goes ──> engine ──> effects ──> `$state`, then answers to links
+cursors that changed ── every `cursor_flush_ms` ──> `$state` ──> settlements that waited for it
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from headwater.engine.cursor import Cursor, CursorLimits
+from headwater.engine.cursor_flushes import CursorFlush, CursorFlushes
+from headwater.engine.group import Group
+from headwater.engine.group_effects import (
+    Assigned,
+    Attached,
+    Evicted,
+    GroupAttach,
+    GroupEffect,
+    GroupEnded,
+    GroupPolicy,
+    GroupRefused,
+    Pending,
+    Rebalanced,
+    Revoked,
+)
+from headwater.engine.group_record import GroupDefinition, GroupId
+from headwater.engine.groups import Groups
+from headwater.engine.state_record import Delete, Put
+from headwater.engine.subscription_record import SubscriptionId
+from headwater.engine.subscriptions import (
+    Attach,
+    Departure,
+    Ended,
+    Granted,
+    Refused,
+    Stolen,
+    SubscriptionEffect,
+    Subscriptions,
+    Woken,
+)
+from headwater.errors import StorageError
+from headwater.log.store import Store
+from headwater.server.consumers.consumer import Member, Subscriber
+from headwater.server.consumers.restart import restore
+from headwater.server.consumers.state_writer import StateWriter, Write
+
+__all__ = ["Consumers"]
+
+FLUSHES_PER_TURN = 1_024
+"""Cursors that are written in one turn; the next turn has the others."""
+RETRY_S = 1.0
+"""So long after a record could not be written it is tried again."""
+
+logger = logging.getLogger("headwater.consumers")
+
+
+class Consumers:
+    """The registries of the engine, and what of them is on disk."""
+
+    def __init__(self, store: Store, loop: asyncio.AbstractEventLoop, flush_interval_s: float) -> None:
+        self._store = store
+        self._loop = loop
+        self._flush_interval_s = flush_interval_s
+        self._writer = StateWriter(store.state)
+        self._flushes: CursorFlushes[Any, Callable[[], None]] = CursorFlushes()
+        self._flush_timer: asyncio.TimerHandle | None = None
+        self._expiry_timer: asyncio.TimerHandle | None = None
+        self.subscriptions: Subscriptions[Subscriber] = Subscriptions(self._flushes)
+        self.groups: Groups[Member] = Groups(self._flushes)
+        for delete in restore(store, self.subscriptions, self.groups, self._now_ms()):
+            self._writer.delete(delete)
+        self._note_times()
+        self.note_changes()
+
+    def close(self) -> None:
+        """Put what has changed into `$state`; the store makes it durable as it closes."""
+        for timer in (self._flush_timer, self._expiry_timer):
+            if timer is not None:
+                timer.cancel()
+        while flushes := self._flushes.begin(FLUSHES_PER_TURN):
+            for flush in flushes:
+                self._writer.put(Put(flush.key, flush.value))
+
+    # Topic subscriptions and durable termini
+
+    def subscribe(
+        self, consumer: Subscriber, attach: Attach, starts: Mapping[int, int], limits: CursorLimits
+    ) -> None:
+        """A link asks to consume; it is told what becomes of it."""
+        self._of_subscriptions(self.subscriptions.attach(consumer, attach, starts, limits))
+
+    def depart(self, consumer: Subscriber, how: Departure) -> None:
+        """A link of a subscription went, or what it was on."""
+        self._of_subscriptions(self.subscriptions.depart(consumer, how, self._now_ms()))
+
+    def end_subscription(self, id_: SubscriptionId) -> Write | None:
+        """End a subscription, whoever is on it; gives what makes that durable, if anything was."""
+        return self._of_subscriptions(self.subscriptions.end(id_))
+
+    # Groups
+
+    def join(
+        self,
+        member: Member,
+        definition: GroupDefinition,
+        asked: GroupAttach,
+        policy: GroupPolicy,
+        partition_count: int,
+        limits: CursorLimits,
+    ) -> None:
+        """A link asks to consume in a group; it is told what becomes of it."""
+        now_ms = self._now_ms()
+        self._of_groups(
+            self.groups.attach(member, definition, asked, policy, partition_count, now_ms, limits)
+        )
+
+    def begin(
+        self, group: Group[Member], partition: int, offset: int, then: Callable[[StorageError | None], None]
+    ) -> None:
+        """A group starts, or starts anew, at an offset of a partition; tells when that is on disk."""
+        write = self._of_groups(group.begin(partition, offset))
+        assert write is not None, "groups are durable"
+        write.then(then)
+        self.note_changes()
+
+    def leave(self, member: Member, *, is_closed: bool) -> None:
+        """A link of a group is gone."""
+        self._of_groups(self.groups.leave(member, is_closed=is_closed, now_ms=self._now_ms()))
+
+    def end_group(self, id_: GroupId) -> Write | None:
+        """End a group, whoever is in it; gives what makes that durable, if there was one."""
+        return self._of_groups(self.groups.end(id_))
+
+    def group_changed(self, effects: Iterable[GroupEffect[Member]]) -> None:
+        """Carry out what settling messages in a group has brought."""
+        self._of_groups(effects)
+
+    # Settling
+
+    def wait(self, cursor: Cursor[Any], sequence: int, call: Callable[[], None]) -> bool:
+        """Call when the settlement of this sequence is on disk; False if it is already."""
+        return not self._flushes.wait(cursor, sequence, call)
+
+    def when_written(self, call: Callable[[], None]) -> bool:
+        """Call when all records that were put or removed so far are on disk; False if they are already."""
+        return self._writer.when_written(call)
+
+    def note_changes(self) -> None:
+        """Cursors have changed: write them soon."""
+        if self._flush_timer is None and self._flushes.changed:
+            self._flush_timer = self._loop.call_later(self._flush_interval_s, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_timer = None
+        for flush in self._flushes.begin(FLUSHES_PER_TURN):
+            self._writer.put(Put(flush.key, flush.value)).then(
+                lambda error, flush=flush: self._flushed(flush, error)  # type: ignore[misc]
+            )
+        self.note_changes()
+
+    def _flushed(self, flush: CursorFlush[Any], error: StorageError | None) -> None:
+        if error is None:
+            for call in self._flushes.done(flush):
+                call()
+            return
+        logger.error("where consumers stand cannot be written, and is tried again: %s", error)
+        self._flushes.failed(flush)
+        if self._flush_timer is None:
+            self._flush_timer = self._loop.call_later(RETRY_S, self._flush)
+
+    # Logs
+
+    def log_deleted(self, vhost: str, log: str) -> None:
+        """A log is gone, and with it all that consumed from it."""
+        self._of_subscriptions(self.subscriptions.log_deleted(vhost, log))
+        self._of_groups(self.groups.log_deleted(vhost, log))
+
+    def log_grew(self, vhost: str, log: str, partition_count: int) -> None:
+        """A log has more partitions."""
+        self._of_subscriptions(self.subscriptions.log_grew(vhost, log, partition_count))
+        self._of_groups(self.groups.log_grew(vhost, log, partition_count, self._now_ms()))
+        self.note_changes()
+
+    # Effects
+
+    def _of_subscriptions(self, effects: Iterable[SubscriptionEffect[Subscriber]]) -> Write | None:
+        return self._carry_out(effects, self._subscription_effect)
+
+    def _of_groups(self, effects: Iterable[GroupEffect[Member]]) -> Write | None:
+        return self._carry_out(effects, self._group_effect)
+
+    def _carry_out(
+        self, effects: Iterable[Any], act: Callable[[Any, StorageError | None], None]
+    ) -> Write | None:
+        """Write records in their order, and do what comes behind a put when that is on disk; gives the last write."""
+        put: Write | None = None
+        last: Write | None = None
+        for effect in effects:
+            match effect:
+                case Put():
+                    put = last = self._writer.put(effect)
+                case Delete():
+                    last = self._writer.delete(effect)
+                case _ if put is None:
+                    act(effect, None)
+                case _:
+                    put.then(lambda error, effect=effect: act(effect, error))  # type: ignore[misc]
+        self._note_times()
+        self.note_changes()
+        return last
+
+    def _subscription_effect(
+        self, effect: SubscriptionEffect[Subscriber], error: StorageError | None
+    ) -> None:
+        match effect:
+            case Granted() if error is not None:
+                effect.consumer.failed(error)
+                if effect.is_new:
+                    self.end_subscription(effect.subscription.definition.id)
+            case Granted():
+                effect.consumer.granted(effect)
+            case Refused():
+                effect.consumer.refused(effect)
+            case Stolen():
+                effect.consumer.stolen()
+            case Woken(subscription=subscription):
+                for consumer in list(subscription.consumers)[:1]:
+                    consumer.woken(subscription)
+            case Ended(consumers=consumers):
+                for consumer in consumers:
+                    consumer.ended()
+            case _:
+                raise AssertionError(f"{effect} is no effect of a subscription")
+
+    def _group_effect(self, effect: GroupEffect[Member], error: StorageError | None) -> None:
+        match effect:
+            case Attached(member=member) | Assigned(member=member) if error is not None:
+                member.failed(error)
+            case Attached(member=member):
+                member.attached(effect)
+            case Assigned(member=member):
+                member.assigned(effect.partitions, effect.needs_start)
+            case GroupRefused(member=member):
+                member.group_refused(effect)
+            case Evicted(member=member):
+                member.stolen()
+            case Rebalanced(member=member):
+                member.rebalanced()
+            case Revoked(member=member):
+                member.revoked(effect.partition)
+            case GroupEnded(members=members):
+                for member in members:
+                    member.ended()
+            case Pending():
+                pass
+            case _:
+                raise AssertionError(f"{effect} is no effect of a group")
+
+    # Time
+
+    def _now_ms(self) -> int:
+        return int(self._loop.time() * 1000)
+
+    def _note_times(self) -> None:
+        """Look again when the next time-out ends."""
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+            self._expiry_timer = None
+        times = [self.subscriptions.next_expiry_ms, self.groups.next_tick_ms]
+        if self._writer.has_failed_deletes:
+            times.append(self._now_ms() + int(RETRY_S * 1000))
+        next_ms = min((each for each in times if each is not None), default=None)
+        if next_ms is not None:
+            self._expiry_timer = self._loop.call_at(next_ms / 1000, self._time_passed)
+
+    def _time_passed(self) -> None:
+        self._expiry_timer = None
+        self._writer.delete_again()
+        now_ms = self._now_ms()
+        self._of_subscriptions(self.subscriptions.expire(now_ms))
+        self._of_groups(self.groups.tick(now_ms))
