@@ -8,13 +8,9 @@ BETWEEN becomes two comparisons, and operations on constants become constants.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
 
 from headwater.encoding.expression import (
-    DEPTH_MAX,
     IN_ITEMS_MAX,
-    LIKE_PATTERN_CHARACTERS_MAX,
-    NODES_MAX,
     And,
     Arithmetic,
     Comparison,
@@ -33,13 +29,13 @@ from headwater.encoding.expression import (
 from headwater.encoding.expression_dialects import Dialect
 from headwater.encoding.expression_like import DanglingEscape, like_matcher
 from headwater.encoding.expression_position import check_position
-from headwater.encoding.expression_tokens import CONSTANT, END, FIELD, Token, tokens_of
+from headwater.encoding.expression_pratt import PrattParser
+from headwater.encoding.expression_tokens import tokens_of
 from headwater.encoding.expression_values import COMPARISONS, calculate, is_number
+from headwater.encoding.expression_words import CONSTANT, END, NAME, Token
 from headwater.errors import InvalidExpression
 
 __all__ = ["parse_expression"]
-
-_Node = TypeVar("_Node", bound=Node)
 
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT, _SIGN = range(10, 80, 10)
 _POWERS = {
@@ -57,66 +53,19 @@ def parse_expression(text: str, dialect: Dialect) -> Node:
     return _Parser(text, dialect).parse()
 
 
-class _Parser:
-    """Reads the words of one text from left to right."""
+class _Parser(PrattParser[Node]):
+    powers = _POWERS
 
     def __init__(self, text: str, dialect: Dialect) -> None:
+        super().__init__(tokens_of(text, dialect))
         self._dialect = dialect
-        self._tokens = tokens_of(text, dialect)
-        self._index = 0
-        self._nesting = 0
-        self._depths: dict[int, tuple[Node, int]] = {}
-        """By identity; the node is kept so that no other one gets its identity."""
 
     def parse(self) -> Node:
         if self._next.kind is END and self._dialect.empty_selects_all:
             return Literal(True)
         node = self._condition(self._expression(0))
-        if self._next.kind is not END:
-            raise self._unexpected("an operator or the end")
+        self._need_end()
         return node
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._index]
-
-    def _take(self) -> Token:
-        token = self._tokens[self._index]
-        self._index += token.kind is not END
-        return token
-
-    def _takes(self, kind: str) -> bool:
-        """Whether the next word is of this kind; then it is taken."""
-        if self._next.kind != kind:
-            return False
-        self._index += 1
-        return True
-
-    def _need(self, kind: str, expected: str = "") -> Token:
-        if self._next.kind != kind:
-            raise self._unexpected(expected or kind)
-        return self._take()
-
-    def _unexpected(self, expected: str) -> InvalidExpression:
-        token = self._next
-        return InvalidExpression(token.position, f"{expected} is expected here, and there is {token.shown}")
-
-    def _expression(self, power_min: int) -> Node:
-        """What stands here up to an operator that binds no more than that."""
-        self._nesting += 1
-        self._check_depth(self._nesting, self._next.position)
-        left = self._prefix()
-        power_before = _SIGN
-        while (power := _POWERS.get(self._next.kind, 0)) > power_min:
-            if power == power_before == _COMPARISON:
-                raise InvalidExpression(
-                    self._next.position,
-                    "a comparison is over here; go on with AND or OR, or put it in parentheses",
-                )
-            left = self._infix(left, self._take(), power)
-            power_before = power
-        self._nesting -= 1
-        return left
 
     def _prefix(self) -> Node:
         token = self._take()
@@ -133,7 +82,7 @@ class _Parser:
         if token.kind is CONSTANT:
             assert not isinstance(token.value, Field | None)
             return self._made(Literal(token.value, token.position))
-        if token.kind is FIELD:
+        if token.kind is NAME:
             assert isinstance(token.value, Field)
             return self._made(token.value)
         if token.kind in _BOOLEANS:
@@ -151,11 +100,20 @@ class _Parser:
         return self._made(Negation(operand, sign.position), operand) if sign.kind == "-" else operand
 
     def _infix(self, left: Node, token: Token, power: int) -> Node:
-        kind = token.kind
-        if kind in {"AND", "OR"}:
-            return self._logical(left, token, power)
         if power > _COMPARISON:
             return self._arithmetic(left, token, self._expression(power))
+        if power < _COMPARISON:
+            return self._logical(left, token, power)
+        test = self._test(left, token)
+        if self.powers.get(self._next.kind) == _COMPARISON:
+            raise InvalidExpression(
+                self._next.position,
+                "a comparison is over here; go on with AND or OR, or put it in parentheses",
+            )
+        return test
+
+    def _test(self, left: Node, token: Token) -> Node:
+        kind = token.kind
         if kind in COMPARISONS:
             return self._comparison(left, token, self._expression(_COMPARISON))
         if kind == "IS":
@@ -238,11 +196,7 @@ class _Parser:
         return Literal(-value if sign.kind == "-" else value, sign.position)
 
     def _like(self, operand: Node, token: Token) -> Like:
-        pattern = self._text("a pattern in quotes")
-        if len(pattern) > LIKE_PATTERN_CHARACTERS_MAX:
-            raise InvalidExpression(
-                token.position, f"a pattern has at most {LIKE_PATTERN_CHARACTERS_MAX} characters"
-            )
+        pattern = self._pattern(token.position)
         escape = None
         if self._takes("ESCAPE"):
             position = self._next.position
@@ -254,13 +208,6 @@ class _Parser:
         except DanglingEscape:
             raise InvalidExpression(token.position, "the pattern ends with its escape character") from None
         return self._made(Like(operand, pattern, escape, token.position), operand)
-
-    def _text(self, expected: str) -> str:
-        value = self._next.value
-        if self._next.kind is not CONSTANT or not isinstance(value, str):
-            raise self._unexpected(expected)
-        self._take()
-        return value
 
     def _condition(self, node: Node) -> Node:
         is_value = isinstance(node, Arithmetic | Negation) or (
@@ -285,20 +232,3 @@ class _Parser:
         if is_text or (isinstance(node, Literal) and not is_number(node.value)):
             raise InvalidExpression(node.position, "a number is expected here")
         return node
-
-    def _made(self, node: _Node, *parts: Node) -> _Node:
-        """The same, having been counted."""
-        depth = 1 + max((self._depths[id(part)][1] for part in parts), default=0)
-        self._check_depth(depth, node.position)
-        self._depths[id(node)] = (node, depth)
-        if len(self._depths) > NODES_MAX:
-            raise InvalidExpression(
-                node.position, f"it has more than {NODES_MAX:,} parts, which is the maximum"
-            )
-        return node
-
-    def _check_depth(self, depth: int, position: int) -> None:
-        if depth > DEPTH_MAX:
-            raise InvalidExpression(
-                position, f"it is nested more than {DEPTH_MAX} deep, which is the maximum"
-            )

@@ -9,17 +9,14 @@ from __future__ import annotations
 import functools
 import math
 import re
-from typing import NamedTuple
 
-from headwater.encoding.expression import TEXT_CHARACTERS_MAX, Constant, Field
+from headwater.encoding.expression import Field
 from headwater.encoding.expression_dialects import SECTION_NAMES, Dialect
+from headwater.encoding.expression_words import CONSTANT, NAME, Token, words_of
 from headwater.errors import InvalidExpression
 
-__all__ = ["CONSTANT", "END", "FIELD", "KEYWORDS", "Token", "tokens_of"]
+__all__ = ["KEYWORDS", "tokens_of"]
 
-CONSTANT = "a constant"
-FIELD = "a name"
-END = "the end"
 KEYWORDS = frozenset(
     (
         "AND",
@@ -39,8 +36,6 @@ INTEGER_MAX = (1 << 64) - 1
 """The largest that AMQP has."""
 INTEGER_DIGITS_MAX = 22
 """As many as it may have, in base 8."""
-SHOWN_CHARACTERS_MAX = 40
-"""Of the text, in an error."""
 
 _BASES = {"integer": 10, "hex": 16, "octal": 8}
 _OPERATORS = ("<=", ">=", "<>", "=", "<", ">", "(", ")", ",", "+", "-", "*", "/")
@@ -56,41 +51,14 @@ _NUMBER = (
 _SECTION_NAME = r"[\w$]+(?:(?:-(?=[^\W\d])|[.:])[\w$]+)*"
 
 
-class Token(NamedTuple):
-    """One word; `kind` is one of the three above, or the operator or keyword itself."""
-
-    kind: str
-    position: int
-    text: str
-    value: Constant | Field | None = None
-
-    @property
-    def shown(self) -> str:
-        """The word as an error tells of it."""
-        if self.kind is END:
-            return END
-        cut = self.text if len(self.text) <= SHOWN_CHARACTERS_MAX else f"{self.text[:SHOWN_CHARACTERS_MAX]}…"
-        return repr(cut)
-
-
 def tokens_of(text: str, dialect: Dialect) -> list[Token]:
     """The words, the end being the last one; raises `InvalidExpression`."""
-    if len(text) > TEXT_CHARACTERS_MAX:
-        raise InvalidExpression(
-            TEXT_CHARACTERS_MAX, f"it is longer than {TEXT_CHARACTERS_MAX:,} characters, which is the maximum"
-        )
-    match_at = _pattern(dialect).match
-    tokens: list[Token] = []
-    position = 0
-    while position < len(text):
-        match = match_at(text, position)
-        if match is None:
-            raise InvalidExpression(position, _misfit(text[position], dialect))
-        if match.lastgroup != "space":
-            tokens.append(_token(match, dialect))
-        position = match.end()
-    tokens.append(Token(END, position, ""))
-    return tokens
+    return words_of(
+        text,
+        _pattern(dialect),
+        lambda match: _token(match, dialect),
+        lambda character: _misfit(character, dialect),
+    )
 
 
 @functools.lru_cache(maxsize=8)
@@ -127,13 +95,13 @@ def _token(match: re.Match[str], dialect: Dialect) -> Token:
         quote = text[0]
         return Token(CONSTANT, position, text, text[1:-1].replace(2 * quote, quote))
     if kind == "section":
-        return Token(FIELD, position, text, _in_section(text, position, dialect))
+        return Token(NAME, position, text, _in_section(text, position, dialect))
     if kind == "quoted":
-        return Token(FIELD, position, text, _bare(_unquoted(text, dialect), position, dialect))
+        return Token(NAME, position, text, _bare(_unquoted(text, dialect), position, dialect))
     if kind == "bare":
         if text.isascii() and (keyword := text.upper()) in KEYWORDS:
             return Token(keyword, position, text)
-        return Token(FIELD, position, text, _bare(text, position, dialect))
+        return Token(NAME, position, text, _bare(text, position, dialect))
     _check_number_ends(match)
     return Token(CONSTANT, position, text, _number(text, position, str(kind)))
 
