@@ -64,6 +64,9 @@ class PartitionOwner(Protocol):
     def submit_background(self, job: Job) -> None:
         """Have a job done that no commit should wait for."""
 
+    def events_removed(self, partition: Partition) -> None:
+        """Its first offset is another one from now on."""
+
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """These are no longer of the partition: take them off the disk."""
 
@@ -313,6 +316,7 @@ class Partition:
         if count > 0:
             self._leaving += self.segments[:count]
             self.segments = self.segments[count:]
+            self.owner.events_removed(self)
         if not self._leaving:
             on_done(None)
             return

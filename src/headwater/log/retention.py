@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from headwater.errors import StorageError
 from headwater.log.files import Files, storage_error
@@ -12,7 +13,13 @@ from headwater.log.intake import OnDone
 from headwater.log.partition import Partition
 from headwater.log.segment import INDEX_SUFFIX, REMOVED_SUFFIX
 
-__all__ = ["Removal", "TreeRemoval", "enforce_retention"]
+__all__ = ["Removal", "RetentionHolds", "TreeRemoval", "enforce_retention"]
+
+RetentionHolds: TypeAlias = Callable[[Partition, int], int | None]
+"""Gives the first offset of a partition that somebody still needs; None if there is none.
+
+It is called with where the last `retention_hold_bytes_max` begin of what is to go: nothing below that is held back.
+"""
 
 
 class Removal:
@@ -74,14 +81,24 @@ class TreeRemoval:
         """Nobody waits for it."""
 
 
-def enforce_retention(partition: Partition, now_ms: int, on_done: OnDone) -> None:
+def enforce_retention(
+    partition: Partition, now_ms: int, on_done: OnDone, holds: RetentionHolds | None = None
+) -> None:
     """Let the segments go that are too old or too many; a newest one that is all too old first gets a successor.
 
     `on_done` tells of what went; what could not go is tried again the next time.
     """
-    settings = partition.settings
     if partition.read_only or not partition.segments:
         return
+    count = _surplus(partition, now_ms)
+    if count and holds is not None:
+        count = _not_held(partition, count, holds)
+    partition.remove_oldest(count, on_done)
+
+
+def _surplus(partition: Partition, now_ms: int) -> int:
+    """How many of the oldest segments are beyond the bounds."""
+    settings = partition.settings
     count = 0
     if settings.max_bytes is not None:
         size = partition.size_bytes
@@ -97,7 +114,22 @@ def enforce_retention(partition: Partition, now_ms: int, on_done: OnDone) -> Non
         newest = partition.segments[-1]
         if partition.committed_offset > newest.first_offset and partition.timestamp_ms_max < before_ms:
             partition.roll()
-    partition.remove_oldest(count, on_done)
+    return count
+
+
+def _not_held(partition: Partition, count: int, holds: RetentionHolds) -> int:
+    """How many of these oldest segments nobody holds back, or would beyond the limit."""
+    segments, left_bytes = partition.segments, partition.settings.retention_hold_bytes_max
+    at_limit = count
+    while at_limit and segments[at_limit - 1].size <= left_bytes:
+        at_limit -= 1
+        left_bytes -= segments[at_limit].size
+    needed = holds(partition, segments[at_limit].first_offset)
+    if needed is None:
+        return count
+    while count > at_limit and segments[count].first_offset > needed:
+        count -= 1
+    return count
 
 
 def _last_time(partition: Partition, number: int) -> int:

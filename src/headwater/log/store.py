@@ -28,7 +28,7 @@ from headwater.log.log import LOG_FORMAT, Log, LogDefinition, LogKind, Partition
 from headwater.log.open_files import OpenFiles
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.recovery import Recovered, load_index, recover_partition
-from headwater.log.retention import Removal, TreeRemoval, enforce_retention
+from headwater.log.retention import Removal, RetentionHolds, TreeRemoval, enforce_retention
 from headwater.log.scheduler import CommitScheduler
 from headwater.log.segment import Segment, segment_path
 from headwater.log.segment_syncs import SegmentSyncs
@@ -80,6 +80,10 @@ class Store:
         """What people should look at: corrupt partitions and journals."""
         self.notices: list[str] = []
         """What opening found and put right: tails that were cut, foreign files that were left alone."""
+        self.retention_holds: RetentionHolds | None = None
+        """What retention asks before it removes something; truncation does not ask."""
+        self.on_events_removed: set[Callable[[Partition, int], None]] = set()
+        """Called with a partition that lost its oldest events, by retention or truncation, and its first offset."""
         self._folder = DataFolder(files, folder)
         self._clock = clock
         self._loop = loop
@@ -272,7 +276,7 @@ class Store:
         errors, self._removal_errors = self._removal_errors, []
         for partition in list(self._partitions.values()):
             try:
-                enforce_retention(partition, now_ms, self._note_removal)
+                enforce_retention(partition, now_ms, self._note_removal, self.retention_holds)
             except StorageError as error:
                 errors.append(error)
         try:
@@ -328,6 +332,11 @@ class Store:
     def submit_background(self, job: Job) -> None:
         """Have a job done that no commit should wait for."""
         self._scheduler.submit_background(job)
+
+    def events_removed(self, partition: Partition) -> None:
+        """Tell who wants to know that the oldest events of a partition went."""
+        for call in list(self.on_events_removed):
+            call(partition, partition.first_offset)
 
     def remove_segments(self, partition: Partition, removed: list[Segment], on_done: OnDone) -> None:
         """Take segments off the disk that are no longer a partition's."""
