@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.encoding.amqp_message import decode_message
+from headwater.encoding.amqp_types import Array, Symbol
 from headwater.encoding.delivery_annotations import (
     annotations_before_offset,
     message_to_send,
@@ -50,6 +52,17 @@ def test_the_section_is_a_map_of_symbols_that_ends_with_the_offset() -> None:
 def test_the_partition_may_be_left_out() -> None:
     items = items_of(annotations_before_offset(-1, None) + offset_digits(0))
     assert items == [KEYS[1], b"\x83" + b"\xff" * 8, KEYS[2], b"0" * 16]
+
+
+@pytest.mark.parametrize("ids", [[], ["0"], ["0", "1", "orders-2"], [str(number) for number in range(1000)]])
+def test_a_changed_set_of_partitions_is_an_array_of_symbols_before_the_rest(ids: list[str]) -> None:
+    section = annotations_before_offset(7, "1", ids) + offset_digits(5)
+    annotations = decode_message(section + BODY, 0, len(section + BODY)).delivery_annotations
+    assert annotations is not None
+    changed = Array(tuple(map(Symbol, ids)), Symbol)
+    assert next(iter(annotations.items())) == ("event-streams-associated-partitions-changed", changed)
+    assert annotations[Symbol("event-streams-offset")] == "0000000000000005"
+    assert section.endswith((annotations_before_offset(7, "1") + offset_digits(5))[6:])
 
 
 @pytest.mark.parametrize("size", [0, 1, 144, 145, 146, 147, 255, 256, 70_000])

@@ -2,6 +2,8 @@
 
 The section is a map with symbols as keys, in this order:
 
+    event-streams-associated-partitions-changed
+                                       array          of symbols; on one event alone, after a link got other partitions
     event-streams-source-partition     symbol         the same for all events of a link on one partition
     event-streams-timestamp            timestamp      the same for all events of a chunk
     event-streams-offset               symbol         16 hexadecimal digits; the section ends with them
@@ -12,10 +14,12 @@ The section is a map with symbols as keys, in this order:
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 import msgspec
 
 from headwater.encoding._amqp_kernel import skim_message
+from headwater.encoding.amqp_encoder import encode
 from headwater.encoding.amqp_message import (
     Header,
     Message,
@@ -23,17 +27,28 @@ from headwater.encoding.amqp_message import (
     decode_message,
     encode_message,
 )
+from headwater.encoding.amqp_types import Array, Symbol
 from headwater.errors import InvalidField, MalformedValue
 
 __all__ = ["annotations_before_offset", "message_to_send", "offset_digits"]
 
 
-def annotations_before_offset(timestamp_ms: int, source_partition: str | None) -> bytes:
-    """The section without the digits of the offset, which are to follow; without a partition if that is None."""
-    pairs = b"" if source_partition is None else _SOURCE_PARTITION + _symbol(source_partition.encode("ascii"))
+def annotations_before_offset(
+    timestamp_ms: int, source_partition: str | None, changed_partitions: Sequence[str] | None = None
+) -> bytes:
+    """The section without the digits of the offset, which are to follow; without a partition if that is None.
+
+    `changed_partitions` are those of a link which has others than before.
+    """
+    pairs, pair_items = b"", 4
+    if changed_partitions is not None:
+        pairs += _CHANGED_PARTITIONS + encode(Array(tuple(map(Symbol, changed_partitions)), Symbol))
+        pair_items += 2
+    if source_partition is not None:
+        pairs += _SOURCE_PARTITION + _symbol(source_partition.encode("ascii"))
+        pair_items += 2
     pairs += _TIMESTAMP + b"\x83" + timestamp_ms.to_bytes(8, "big", signed=True) + _OFFSET
     size = len(pairs) + _DIGITS
-    pair_items = 4 if source_partition is None else 6
     if size < 255:
         return b"\x00\x53\x71\xc1" + bytes((size + 1, pair_items)) + pairs
     return b"\x00\x53\x71\xd1" + (size + 4).to_bytes(4, "big") + pair_items.to_bytes(4, "big") + pairs
@@ -75,6 +90,7 @@ def _symbol(value: bytes) -> bytes:
 
 
 _DIGITS = 16
+_CHANGED_PARTITIONS = _symbol(b"event-streams-associated-partitions-changed")
 _SOURCE_PARTITION = _symbol(b"event-streams-source-partition")
 _TIMESTAMP = _symbol(b"event-streams-timestamp")
 _OFFSET = _symbol(b"event-streams-offset") + b"\xa3\x10"

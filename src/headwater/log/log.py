@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
@@ -155,12 +156,14 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
 class Log:
     """A log with its partitions, in order."""
 
-    __slots__ = ("definition", "folder", "partitions")
+    __slots__ = ("definition", "folder", "on_partitions_changed", "partitions")
 
     def __init__(self, definition: LogDefinition, folder: Path) -> None:
         self.definition = definition
         self.folder = folder
         self.partitions: list[Partition] = []
+        self.on_partitions_changed: set[Callable[[], None]] = set()
+        """Called when there are more or fewer of them; whoever uses all of them is here."""
 
     @property
     def name(self) -> str:

@@ -84,6 +84,10 @@ class Store:
         """What retention asks before it removes something; truncation does not ask."""
         self.on_events_removed: set[Callable[[Partition, int], None]] = set()
         """Called with a partition that lost its oldest events, by retention or truncation, and its first offset."""
+        self.on_log_changed: set[Callable[[Log, LogDefinition], None]] = set()
+        """Called with a log that has other partitions or settings now, and with what it was before."""
+        self.on_log_deleted: set[Callable[[Log], None]] = set()
+        """Called with a log that is gone; its own partitions are stopped."""
         self._folder = DataFolder(files, folder)
         self._clock = clock
         self._loop = loop
@@ -228,8 +232,6 @@ class Store:
         if settings == before:
             return
         self._redefine(log, log.definition.with_settings(settings))
-        for partition in log.own_partitions:
-            partition.change_settings(settings)
 
     def delete_log(self, name: str, vhost: str = "/") -> None:
         """Delete a log with its own partitions; durable when this returns, the bytes go later.
@@ -252,6 +254,8 @@ class Store:
         for partition in log.own_partitions:
             for call in list(partition.on_deleted):
                 call()
+        for tell in list(self.on_log_deleted):
+            tell(log)
 
     def delete_unused_partition(self, name: str, vhost: str = "/") -> None:
         """Take one of its own partitions from a super stream none of whose own has ever been used; durable when this
@@ -399,8 +403,15 @@ class Store:
             self._folder.replace_definition(definition)
         except OSError as error:
             raise storage_error(error.errno or 0, log.folder) from error
-        log.definition = definition
+        before, log.definition = log.definition, definition
         self._resolve(log)
+        for partition in log.own_partitions:
+            partition.change_settings(definition.settings)
+        if definition.partitions != before.partitions:
+            for call in list(log.on_partitions_changed):
+                call()
+        for tell in list(self.on_log_changed):
+            tell(log, before)
 
     def _resolve(self, log: Log) -> None:
         """Find the partitions that a log's definition names, those of bound streams among them."""
