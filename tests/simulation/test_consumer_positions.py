@@ -301,7 +301,7 @@ class Grouped(Node):
     def attach(self, member: str) -> list[Any]:
         definition = GroupDefinition(GroupId("/", "orders", "g"), 1)
         asked = GroupAttach(LinkId(member[0], member))
-        return self.all.attach(member, definition, asked, self.policy, PARTITIONS, self.now_ms, LIMITS)
+        return self.all.attach(member, definition, asked, self.policy, range(PARTITIONS), self.now_ms, LIMITS)
 
     def depart(self, member: str) -> list[Any]:
         return self.all.leave(member, is_closed=False, now_ms=self.now_ms)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from headwater.engine.cursor import CursorLimits
-from headwater.engine.cursor_flushes import CursorFlushes
+from headwater.engine.cursor_flushes import CursorFlushes, WaitOver
 from headwater.engine.delivery import Outcome
 from headwater.engine.group import Group
 from headwater.engine.group_effects import (
@@ -24,13 +24,14 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    PartitionGone,
     Pending,
     Rebalanced,
     Revoked,
 )
 from headwater.engine.group_record import GroupDefinition, GroupId, decode_group
 from headwater.engine.link_id import LinkId
-from headwater.engine.state_record import Delete, Put
+from headwater.engine.state_record import Delete, Put, cursor_key
 
 DEFINITION = GroupDefinition(GroupId("/", "orders", "billing"))
 DYNAMIC = GroupPolicy(binding=Binding.DYNAMIC, move_ms_max=100)
@@ -38,10 +39,16 @@ WAITING = GroupPolicy(keeps_pending=True, pending_ms_max=1000)
 
 
 def group_of(
-    partitions: int, policy: GroupPolicy | None = None, epochs: list[int] | None = None
+    partitions: int | list[int],
+    policy: GroupPolicy | None = None,
+    epochs: dict[int, int] | None = None,
+    flushes: CursorFlushes[str, str] | None = None,
 ) -> Group[str]:
-    flushes: CursorFlushes[str, str] = CursorFlushes()
-    return Group(DEFINITION, policy or GroupPolicy(), partitions, CursorLimits(), flushes, epochs)
+    """Of so many partitions, or of these."""
+    numbers = list(range(partitions)) if isinstance(partitions, int) else partitions
+    return Group(
+        DEFINITION, policy or GroupPolicy(), numbers, CursorLimits(), flushes or CursorFlushes(), epochs
+    )
 
 
 def attach(group: Group[str], member: str, *, now_ms: int = 0, **asked: Any) -> list[Any]:
@@ -78,7 +85,7 @@ def test_a_link_owns_the_partition_that_it_names_and_its_epoch_is_told() -> None
 def test_a_second_link_without_a_greater_epoch_is_refused_and_told_the_current_one(epoch: int | None) -> None:
     group = group_of(2)
     put, attached = attach(group, "a1", partition=0, epoch=5)
-    assert decode_group(put.value)[1] == [5]
+    assert decode_group(put.value)[1] == {0: 5}
     assert attached == Attached("a1", 0, 5, True)
     assert attach(group, "b1", partition=0, epoch=epoch) == [GroupRefused("b1", GroupRefusal.OWNED, 5)]
 
@@ -89,11 +96,11 @@ def test_a_greater_epoch_evicts_the_owner_and_is_recorded_before_it_is_told() ->
     assert offsets(group, "a1", 3) == [(0, 0, 3)]
     evicted, put, attached = attach(group, "b1", partition=0, epoch=6)
     assert (evicted, attached) == (Evicted("a1"), Attached("b1", 0, 6, False))
-    assert decode_group(put.value)[1] == [6]
+    assert decode_group(put.value)[1] == {0: 6}
     assert offsets(group, "b1", 3) == [(0, 0, 3)]
     assert offsets(group, "a1", 3) == []
     assert leave(group, "a1", is_closed=True) == []
-    assert group.epochs == [6, 0]
+    assert group.epochs == {0: 6, 1: 0}
 
 
 @pytest.mark.parametrize("epoch", [-1, 1 << 63])
@@ -127,7 +134,7 @@ def test_an_epoch_is_0_again_when_the_receiver_closes() -> None:
     group = group_of(2)
     attach(group, "a1", partition=0, epoch=5)
     (put,) = leave(group, "a1", is_closed=True)
-    assert decode_group(put.value)[1] == []
+    assert decode_group(put.value)[1] == {}
     assert attach(group, "b1", partition=0, epoch=1)[1:] == [Attached("b1", 0, 1, False)]
 
 
@@ -139,7 +146,7 @@ def test_a_link_that_names_no_partition_gets_a_free_one_and_none_is_left_for_the
 
 
 def test_an_assigned_partition_is_one_whose_epoch_is_not_above_what_is_asked() -> None:
-    group = group_of(2, epochs=[7, 0])
+    group = group_of(2, epochs={0: 7})
     assert attach(group, "a1", epoch=3)[1:] == [Attached("a1", 1, 3, True)]
     assert attach(group, "b1", epoch=3) == [GroupRefused("b1", GroupRefusal.NONE_FREE)]
 
@@ -252,11 +259,69 @@ def test_a_log_that_grows_gives_its_partitions_to_those_who_wait_or_share() -> N
     group = group_of(1, WAITING)
     attach(group, "a1")
     attach(group, "b1")
-    put, attached = group.grow(2, 0)
+    put, attached = group.log_changed([0, 1], 0)
     assert (type(put), attached) == (Put, Attached("b1", 1, 0, False))
     dynamic = group_of(1, DYNAMIC)
     attach(dynamic, "a1")
-    assert dynamic.grow(3, 0)[2:] == [Assigned("a1", (0, 1, 2), ())]
+    assert dynamic.log_changed([0, 1, 2], 0)[2:] == [Assigned("a1", (0, 1, 2), ())]
+
+
+BOUND = 1 << 31
+
+
+def test_partitions_have_any_numbers_and_are_given_away_in_the_order_of_the_log() -> None:
+    group = group_of([3, BOUND + 9, BOUND + 2], epochs={BOUND + 2: 4, 8: 1})
+    assert attach(group, "a1", partition=0) == [GroupRefused("a1", GroupRefusal.UNKNOWN_PARTITION)]
+    assert attach(group, "a1", partition=BOUND + 9) == [Attached("a1", BOUND + 9, 0, True)]
+    assert attach(group, "a2") == [Attached("a2", 3, 0, True)]
+    assert attach(group, "a3") == [Attached("a3", BOUND + 2, 4, True)]
+    assert group.epochs == {3: 0, BOUND + 9: 0, BOUND + 2: 4}
+    assert offsets(group, "a1", 2, 100) == []
+    assert group.take("a1", 2, {BOUND + 9: 100})[0].partition == BOUND + 9
+    dynamic = group_of([BOUND + 7, 1, BOUND], DYNAMIC)
+    assert attach(dynamic, "a1")[1].partitions == (BOUND + 7, 1, BOUND)
+    attach(dynamic, "b1")
+    assert dynamic.partitions_of("a1") == (BOUND + 7, 1)
+
+
+def test_a_partition_that_goes_ends_the_link_that_is_bound_to_it_and_takes_its_epoch_and_position() -> None:
+    group = group_of([4, BOUND], WAITING)
+    attach(group, "a1", partition=BOUND, epoch=5)
+    attach(group, "b1")
+    attach(group, "c1")
+    gone, put, delete = group.log_changed([4], 0)
+    assert isinstance(put, Put)
+    assert (gone, delete) == (PartitionGone("a1"), Delete(cursor_key(DEFINITION.id.digest, BOUND)))
+    assert decode_group(put.value)[1] == {}
+    assert (group.members, group.pending) == (("b1",), ("c1",))
+    assert list(group.cursors.by_partition) == [4]
+    assert leave(group, "a1", is_closed=True) == []
+    put, attached = group.log_changed([4, BOUND], 0)
+    assert (type(put), attached) == (Put, Attached("c1", BOUND, 0, False))
+    assert offsets(group, "c1", 3) == []
+    assert group.take("c1", 3, {BOUND: 9})[0].run.first == 0
+
+
+def test_an_agnostic_link_loses_what_goes_and_what_it_settled_there_is_told_to_it() -> None:
+    flushes: CursorFlushes[str, str] = CursorFlushes()
+    group = group_of([0, 5, BOUND], DYNAMIC, flushes=flushes)
+    attach(group, "a1")
+    for partition in (0, 5, BOUND):
+        group.take("a1", 30, {partition: 10})
+    sequence, _ = group.settle("a1", BOUND, 0, 4, Outcome.ACCEPTED)
+    assert flushes.wait(group.cursors.by_partition[BOUND], sequence, "settled") == []
+    attach(group, "b1")
+    assert group.partitions_of("a1") == (0, 5)
+    assert group.log_changed([5, 0], 0) == [
+        Revoked("a1", BOUND),
+        WaitOver(("settled",)),
+        Delete(cursor_key(DEFINITION.id.digest, BOUND)),
+        Assigned("a1", (5,), ()),
+    ]
+    assert group.settle("a1", BOUND, 4, 10, Outcome.ACCEPTED) == (0, [])
+    assert group.settle("a1", 0, 0, 10, Outcome.ACCEPTED)[1] == [Assigned("b1", (0,), ())]
+    assert group.log_changed([], 0)[:2] == [Revoked("a1", 5), Revoked("b1", 0)]
+    assert group.partitions_of("b1") == ()
 
 
 def test_the_end_of_a_group_names_all_that_are_in_it_or_wait() -> None:
@@ -273,17 +338,22 @@ class Members(RuleBasedStateMachine):
     """Containers with several links each, which do as they are told; every message is delivered by its owner alone."""
 
     CONTAINERS = ("a", "b", "c", "d")
+    NUMBERS = (0, 1, 2, 3, 7, BOUND, BOUND + 1, BOUND + 40)
 
-    @initialize(policy=st.sampled_from([GroupPolicy(), WAITING, DYNAMIC]), partitions=st.integers(1, 6))
-    def begin(self, policy: GroupPolicy, partitions: int) -> None:
-        self.group = group_of(partitions, policy)
+    @initialize(
+        policy=st.sampled_from([GroupPolicy(), WAITING, DYNAMIC]),
+        partitions=st.lists(st.sampled_from(NUMBERS), min_size=1, max_size=6, unique=True),
+    )
+    def begin(self, policy: GroupPolicy, partitions: list[int]) -> None:
+        self.flushes: CursorFlushes[str, str] = CursorFlushes()
+        self.group = group_of(partitions, policy, flushes=self.flushes)
         self.partitions, self.now_ms, self.next = partitions, 0, 0
         self.links: dict[str, str] = {}  # all that our side has not ended: "attached" or "pending"
         self.unsettled: dict[str, set[tuple[int, int]]] = {}
         self.settled: set[tuple[int, int]] = set()
         self.explained: Counter[tuple[int, int]] = Counter()  # deliveries that ended unsettled
         self.delivered: Counter[tuple[int, int]] = Counter()
-        self.front = dict.fromkeys(range(partitions), -1)
+        self.front = dict.fromkeys(partitions, -1)
 
     def did(self, effects: list[Any]) -> None:
         for effect in effects:
@@ -297,21 +367,26 @@ class Members(RuleBasedStateMachine):
                 case Assigned(needs_start=partitions):
                     for partition in partitions:
                         self.group.begin(partition, 0)
-                case GroupRefused(member=member) | Evicted(member=member) | Rebalanced(member=member):
+                case (
+                    GroupRefused(member=member)
+                    | Evicted(member=member)
+                    | Rebalanced(member=member)
+                    | PartitionGone(member=member)
+                ):
                     self.links.pop(member, None)
                     self.explained.update(self.unsettled.pop(member, set()))
                 case Revoked(member=member, partition=partition):
                     held = {each for each in self.unsettled.get(member, ()) if each[0] == partition}
                     self.unsettled.get(member, set()).difference_update(held)
                     self.explained.update(held)
-                case Put():
+                case Put() | Delete():
                     pass
                 case _:
                     raise AssertionError(effect)
 
     @rule(
         container=st.sampled_from(CONTAINERS),
-        partition=st.none() | st.integers(0, 5),
+        partition=st.none() | st.sampled_from(NUMBERS),
         epoch=st.none() | st.integers(0, 3),
     )
     def attach(self, container: str, partition: int | None, epoch: int | None) -> None:
@@ -346,18 +421,30 @@ class Members(RuleBasedStateMachine):
         self.now_ms += after_ms
         self.did(self.group.tick(self.now_ms))
 
-    @rule(more=st.integers(1, 2))
-    def grow(self, more: int) -> None:
-        if self.partitions < 8:
-            self.partitions += more
-            self.front |= {
-                partition: -1 for partition in range(self.partitions) if partition not in self.front
-            }
-            self.did(self.group.grow(self.partitions, self.now_ms))
+    @rule(number=st.sampled_from(NUMBERS), place=st.integers(0, 8))
+    def add(self, number: int, place: int) -> None:
+        if number not in self.partitions:
+            self.partitions.insert(place, number)
+            self.front[number] = -1
+            self.did(self.group.log_changed(self.partitions, self.now_ms))
+
+    @rule(data=st.data())
+    def take_away(self, data: st.DataObject) -> None:
+        """All that was known of the partition is forgotten on our side, too."""
+        if not self.partitions:
+            return
+        number = data.draw(st.sampled_from(self.partitions))
+        self.partitions.remove(number)
+        self.did(self.group.log_changed(self.partitions, self.now_ms))
+        for messages in (self.settled, *self.unsettled.values()):
+            messages.difference_update([each for each in messages if each[0] == number])
+        for counts in (self.explained, self.delivered):
+            for message in [each for each in counts if each[0] == number]:
+                del counts[message]
 
     @rule(credit=st.integers(1, 5))
     def deliver(self, credit: int) -> None:
-        ends = dict.fromkeys(range(self.partitions), 30)
+        ends = dict.fromkeys(self.partitions, 30)
         for member in [each for each, state in self.links.items() if state == "attached"]:
             for each in self.group.take(member, credit, ends):
                 assert each.partition in self.group.partitions_of(member)
@@ -394,6 +481,10 @@ class Members(RuleBasedStateMachine):
         assert set(self.group.pending) == {each for each, state in self.links.items() if state == "pending"}
         owned = [partition for member in self.group.members for partition in self.group.partitions_of(member)]
         assert len(owned) == len(set(owned))
+        assert list(self.group.epochs) == self.partitions
+        assert set(owned) | set(self.group.cursors.by_partition) <= set(self.partitions)
+        keys = {cursor_key(DEFINITION.id.digest, number) for number in self.partitions}
+        assert {cursor.key for cursor in self.flushes.changed} <= keys
         holding = Counter(message for messages in self.unsettled.values() for message in messages)
         for message, count in self.delivered.items():
             assert count == self.explained[message] + holding[message] + (message in self.settled)
@@ -405,10 +496,11 @@ class Members(RuleBasedStateMachine):
         members = self.group._members
         agnostic = [each for each, member in members.items() if member.partition is None]
         if agnostic:
-            wanted = Counter(share.moves_to or share.owner for share in self.group._shares)
+            wanted = Counter(share.moves_to or share.owner for share in self.group._shares.values())
             loads = [wanted[each] for each in agnostic]
             assert max(loads) - min(loads) <= 1
             assert None not in wanted
+            assert all(self.group._told.get(each, ()) == self.group.partitions_of(each) for each in agnostic)
         load = self.group._load()
         for asked, _ in self.group._pending.values():
             assert max(load.values(), default=0) - load[asked.link.container] < 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,15 +14,15 @@ names = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 groups = st.builds(
     GroupDefinition, st.builds(GroupId, names, names, names), st.integers(0, EPOCH_MAX), st.booleans()
 )
-epochs = st.lists(st.integers(0, EPOCH_MAX), max_size=6)
+epochs = st.dictionaries(st.integers(0, (1 << 32) - 1), st.integers(0, EPOCH_MAX), max_size=6)
 
 
 @given(groups, epochs)
-def test_what_is_written_is_read_but_for_zeros_at_the_end(group: GroupDefinition, numbers: list[int]) -> None:
-    put = put_group(group, [*numbers, 0, 0])
+def test_what_is_written_is_read_but_for_zeros(group: GroupDefinition, numbers: dict[int, int]) -> None:
+    put = put_group(group, numbers)
     found, read = decode_group(put.value)
     assert found == group
-    assert read + [0] * (len(numbers) - len(read)) == numbers
+    assert read == {partition: epoch for partition, epoch in numbers.items() if epoch}
     assert put.key == GROUP + group.id.digest
 
 
@@ -33,4 +34,11 @@ def test_any_bytes_are_a_group_or_refused(data: bytes, draw: st.DataObject) -> N
         _, numbers = decode_group(value)
     except MalformedState:
         return
-    assert all(0 <= epoch <= EPOCH_MAX for epoch in numbers)
+    assert all(0 <= partition < 1 << 32 for partition in numbers)
+    assert all(0 < epoch <= EPOCH_MAX for epoch in numbers.values())
+
+
+def test_two_epochs_of_one_partition_are_refused() -> None:
+    value = put_group(GroupDefinition(GroupId("/", "orders", "g")), {1: 5, 2: 6}).value
+    with pytest.raises(MalformedState, match="two epochs"):
+        decode_group(value.replace(b"\x92\x02\x06", b"\x92\x01\x06"))

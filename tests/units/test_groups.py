@@ -15,12 +15,13 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    PartitionGone,
     Pending,
 )
 from headwater.engine.group_record import GroupDefinition, GroupId, decode_group
 from headwater.engine.groups import Groups
 from headwater.engine.link_id import LinkId
-from headwater.engine.state_record import Delete, Put
+from headwater.engine.state_record import Delete, Put, cursor_key
 
 ID = GroupId("/", "orders", "billing")
 DEFINITION = GroupDefinition(ID, 7)
@@ -31,7 +32,7 @@ def attach(
 ) -> list[Any]:
     definition = GroupDefinition(GroupId("/", "orders", name), 7)
     request = GroupAttach(LinkId(member[0], member), **asked)
-    return groups.attach(member, definition, request, policy or GroupPolicy(), 2, 0)
+    return groups.attach(member, definition, request, policy or GroupPolicy(), (0, 1), 0)
 
 
 def new() -> Groups[str]:
@@ -42,7 +43,7 @@ def test_an_attach_makes_the_group_and_its_record_comes_before_the_answer() -> N
     groups = new()
     put, attached = attach(groups, "a1")
     assert isinstance(put, Put)
-    assert decode_group(put.value) == (DEFINITION, [])
+    assert decode_group(put.value) == (DEFINITION, {})
     assert attached == Attached("a1", 0, 0, True)
     group = groups.of("a1")
     assert group is not None
@@ -53,7 +54,7 @@ def test_where_groups_are_configured_others_are_refused() -> None:
     groups = new()
     policy = GroupPolicy(makes_groups=False)
     assert attach(groups, "a1", policy) == [GroupRefused("a1", GroupRefusal.NOT_CONFIGURED)]
-    effects = groups.configure(GroupDefinition(ID, 7, True), policy, 2)
+    effects = groups.configure(GroupDefinition(ID, 7, True), policy, (0, 1))
     assert isinstance(effects, list)
     assert attach(groups, "a1", policy) == [Attached("a1", 0, 0, True)]
 
@@ -70,7 +71,7 @@ def test_groups_and_names_have_bounds() -> None:
     attach(groups, "a1", policy)
     assert attach(groups, "b1", policy, "other") == [GroupRefused("b1", GroupRefusal.TOO_MANY)]
     other = GroupDefinition(GroupId("/", "orders", "other"))
-    assert groups.configure(other, policy, 2) is GroupRefusal.TOO_MANY
+    assert groups.configure(other, policy, (0, 1)) is GroupRefusal.TOO_MANY
     assert attach(groups, "b1", None, "x" * 5000) == [GroupRefused("b1", GroupRefusal.NAME_TOO_LONG)]
 
 
@@ -111,13 +112,26 @@ def test_a_deleted_log_ends_its_groups() -> None:
 
 def test_a_restart_finds_epochs_and_positions() -> None:
     groups = new()
-    groups.restore(DEFINITION, [3], {0: Position(40), 5: Position(1)}, {0: 100, 1: 100}, GroupPolicy())
+    deletes = groups.restore(
+        DEFINITION, {0: 3, 5: 2}, {0: Position(40), 5: Position(1)}, {0: 100, 1: 100}, GroupPolicy()
+    )
+    assert deletes == [Delete(cursor_key(ID.digest, 5))]
     assert attach(groups, "a1", partition=0) == [Attached("a1", 0, 3, False)]
     group = groups.of("a1")
     assert group is not None
     assert [each.run.first for each in group.take("a1", 1, {0: 100})] == [40]
-    assert groups.log_grew("/", "orders", 3, 0) != []
-    assert group.epochs == [3, 0, 0]
+    assert groups.log_changed("/", "orders", (0, 1, 9), 0) != []
+    assert group.epochs == {0: 3, 1: 0, 9: 0}
+
+
+def test_one_whose_partition_is_gone_is_in_no_group() -> None:
+    groups = new()
+    attach(groups, "a1", partition=1)
+    attach(groups, "b1", None, "other", partition=0)
+    assert groups.log_changed("/", "orders", (0,), 0) == [PartitionGone("a1")]
+    assert groups.of("a1") is None
+    assert groups.of("b1") is not None
+    assert groups.log_changed("/", "bills", (), 0) == []
 
 
 def test_retention_takes_from_groups_and_says_so() -> None:

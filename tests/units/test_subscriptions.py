@@ -64,7 +64,7 @@ class Node:
             self.state[flush.key] = flush.value
             self.flushes.done(flush)
 
-    def restart(self, end: int = 100) -> Node:
+    def restart(self, ends: dict[int, int] | None = None) -> Node:
         node = Node()
         node.state, node.now_ms = self.state, self.now_ms
         definitions = [decode_definition(value) for key, value in self.state.items() if key[:4] == b"subs"]
@@ -77,7 +77,7 @@ class Node:
                 for key, position in cursors.items()
                 if digest in key
             }
-            node.all.restore(definition, positions, {0: end}, self.now_ms)
+            node.did(node.all.restore(definition, positions, ends or {0: 100}, self.now_ms))
         return node
 
 
@@ -279,9 +279,38 @@ def test_a_log_that_grows_gives_its_partitions_to_all_but_those_bound_to_one() -
     node = Node()
     one = node.granted("a", **BOTH)
     other = node.granted("b", "t", **DURABLE, kind=Kind.TERMINUS, bound_partition=0)
-    assert node.did(node.all.log_grew("/", "orders", 3)) == [Woken(one)]
+    assert node.did(node.all.log_changed("/", "orders", [0, 1, 2])) == [Woken(one)]
     assert (sorted(one.cursors.by_partition), sorted(other.cursors.by_partition)) == ([0, 1, 2], [0])
     assert one.cursors.by_partition[2].low == 0
+
+
+def test_a_partition_that_goes_ends_what_is_bound_to_it_and_leaves_the_rest_to_the_others() -> None:
+    node = Node()
+    one = node.granted("a", **BOTH)
+    bound = node.granted("b", "t", **DURABLE, kind=Kind.TERMINUS, bound_partition=0)
+    far = 1 << 31
+    node.did(node.all.log_changed("/", "orders", [0, far]))
+    one.deal({"a": 9}, {0: 14, far: 5})
+    one.settle("a", 0, 10, 12, Outcome.ACCEPTED)
+    node.flush()
+    assert node.did(node.all.log_changed("/", "orders", [far])) == [Ended(bound, ("b",))]
+    assert len(node.state) == 2
+    assert node.depart("b", Departure.CLOSE) == []
+    assert one.settle("a", 0, 12, 14, Outcome.ACCEPTED) == 0
+    assert one.deal({"a": 9}, {far: 7})[0].runs[0].partition == far
+    assert node.did(node.all.log_changed("/", "orders", [0, far])) == [Woken(one)]
+    assert one.cursors.by_partition[0].next_offset == 0
+
+
+def test_a_restart_that_finds_partitions_gone_removes_what_was_of_them() -> None:
+    node = Node()
+    node.granted("a", **BOTH)
+    node.granted("b", "t", **DURABLE, kind=Kind.TERMINUS, bound_partition=0)
+    again = node.restart(ends={3: 50})
+    (left,) = again.all.on_log("/", "orders")
+    assert list(left.cursors.by_partition) == [3]
+    assert [key[:4] for key in again.state] == [b"subs"]
+    assert decode_definition(*again.state.values()) == left.definition
 
 
 def test_retention_is_held_back_by_durable_ones_up_to_the_limit_and_loss_is_counted() -> None:

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from headwater.engine.cursor import Cursor, Flush
 
-__all__ = ["CursorFlush", "CursorFlushes"]
+__all__ = ["CursorFlush", "CursorFlushes", "WaitOver"]
 
 C = TypeVar("C", bound=Hashable)
 W = TypeVar("W")
@@ -30,6 +30,12 @@ class CursorFlush(msgspec.Struct, Generic[C], frozen=True):
     value: bytes
     cursor: Cursor[C]
     flush: Flush
+
+
+class WaitOver(msgspec.Struct, frozen=True):
+    """What waited for settlements of cursors that are no more: it may go out."""
+
+    waited: tuple[Any, ...]
 
 
 class CursorFlushes(Generic[C, W]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from headwater.engine.cursor import Cursor, CursorLimits
-from headwater.engine.cursor_flushes import CursorFlushes
+from headwater.engine.cursor_flushes import CursorFlushes, WaitOver
 from headwater.engine.cursor_record import Position, encode_position
 from headwater.engine.delivery import Run
 from headwater.engine.state_record import Delete, Put, cursor_key
@@ -48,16 +48,27 @@ class CursorSet(Generic[C]):
             cursor.reset(offset)
         return cursor
 
-    def restore(self, partition: int, position: Position, end: int) -> None:
-        """Stand where a record says, on a partition that ends at `end`."""
-        key, changed = self._place(partition)
-        self.by_partition[partition] = Cursor.restored(position, end, self.limits, key, changed)
+    def restore(self, positions: Mapping[int, Position], ends: Mapping[int, int]) -> list[Delete]:
+        """Stand where records say, on partitions that end so; gives what removes those of partitions that are gone."""
+        for partition, end in ends.items():
+            if partition in positions:
+                key, changed = self._place(partition)
+                position = positions[partition]
+                self.by_partition[partition] = Cursor.restored(position, end, self.limits, key, changed)
+        return [
+            Delete(cursor_key(self.digest, partition)) for partition in positions if partition not in ends
+        ]
 
-    def grow(self, partition_count: int) -> None:
-        """Partitions were added: what is in them came later than their owner, so it starts at their beginning."""
-        for partition in range(partition_count):
-            if partition not in self.by_partition:
-                self.begin(partition, 0)
+    def grow(self, partitions: Collection[int]) -> bool:
+        """The log has these partitions: new ones are read from their beginning; says whether there were any."""
+        new = [partition for partition in partitions if partition not in self.by_partition]
+        for partition in new:
+            self.begin(partition, 0)
+        return bool(new)
+
+    def keep(self, partitions: Collection[int]) -> list[WaitOver | Delete]:
+        """The log has these partitions and no others: cursors on others are forgotten."""
+        return self._forget([partition for partition in self.by_partition if partition not in partitions])
 
     def take(
         self, consumer: C, count_max: int, ends: Mapping[int, int], partitions: Sequence[int]
@@ -97,15 +108,16 @@ class CursorSet(Generic[C]):
         cursors = [self.by_partition[partition] for partition in partitions or self.by_partition]
         return [Put(cursor.key, encode_position(cursor.position())) for cursor in cursors]
 
-    def end(self) -> list[Delete]:
+    def end(self) -> list[WaitOver | Delete]:
         """Forget all cursors; gives what removes their records, to be carried out behind that of their owner."""
-        deletes = []
-        for cursor in self.by_partition.values():
-            if self._flushes is not None:
-                self._flushes.forget(cursor)
-                deletes.append(Delete(cursor.key))
-        self.by_partition.clear()
-        return deletes
+        return self._forget(list(self.by_partition))
+
+    def _forget(self, partitions: list[int]) -> list[WaitOver | Delete]:
+        cursors = [self.by_partition.pop(partition) for partition in partitions]
+        if self._flushes is None:
+            return []
+        waited = tuple(what for cursor in cursors for what in self._flushes.forget(cursor))
+        return [*([WaitOver(waited)] if waited else []), *(Delete(cursor.key) for cursor in cursors)]
 
     def _place(self, partition: int) -> tuple[bytes, set[Cursor[C]] | None]:
         if self._flushes is None:

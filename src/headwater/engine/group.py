@@ -12,7 +12,7 @@ the cursors of the group, by whoever owns the partition.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from headwater.engine.cursor import CursorLimits
@@ -30,6 +30,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    PartitionGone,
     Pending,
     Rebalanced,
     Revoked,
@@ -77,16 +78,18 @@ class Group(Generic[M]):
         self,
         definition: GroupDefinition,
         policy: GroupPolicy,
-        partition_count: int,
+        partitions: Collection[int],
         limits: CursorLimits,
         flushes: CursorFlushes[M, Any],
-        epochs: list[int] | None = None,
+        epochs: Mapping[int, int] | None = None,
     ) -> None:
         self.definition = definition
         self.policy = policy
         self.cursors: CursorSet[M] = CursorSet(definition.id.digest, limits, flushes)
-        self._shares: list[_Share[M]] = [_Share(epoch) for epoch in (epochs or [])[:partition_count]]
-        self._shares += [_Share() for _ in range(partition_count - len(self._shares))]
+        self._shares: dict[int, _Share[M]] = {
+            partition: _Share((epochs or {}).get(partition, 0)) for partition in partitions
+        }
+        """By partition, in the order of the log."""
         self._members: dict[M, _Member] = {}
         self._pending: dict[M, tuple[GroupAttach, int]] = {}
         """What they asked, and until when they wait."""
@@ -106,9 +109,9 @@ class Group(Generic[M]):
         return tuple(self._pending)
 
     @property
-    def epochs(self) -> list[int]:
+    def epochs(self) -> dict[int, int]:
         """By partition."""
-        return [share.epoch for share in self._shares]
+        return {partition: share.epoch for partition, share in self._shares.items()}
 
     def partitions_of(self, member: M) -> tuple[int, ...]:
         """Those whose messages the member gets now."""
@@ -124,7 +127,7 @@ class Group(Generic[M]):
         """A link asks to consume in this group."""
         if asked.epoch is not None and not 0 <= asked.epoch <= EPOCH_MAX:
             return [GroupRefused(member, GroupRefusal.BAD_EPOCH)]
-        if asked.partition is not None and not 0 <= asked.partition < len(self._shares):
+        if asked.partition is not None and asked.partition not in self._shares:
             return [GroupRefused(member, GroupRefusal.UNKNOWN_PARTITION)]
         effects: list[GroupEffect[M]] = []
         old = self._same_link(asked)
@@ -157,20 +160,27 @@ class Group(Generic[M]):
             effects.append(self.put())
         return effects + self._fill(now_ms)
 
-    def grow(self, partition_count: int, now_ms: int) -> list[GroupEffect[M]]:
-        """The log has more partitions; a group that was there before reads them from their beginning."""
-        known = len(self._shares)
-        self._shares += [_Share() for _ in range(partition_count - known)]
+    def log_changed(self, partitions: Collection[int], now_ms: int) -> list[GroupEffect[M]]:
+        """The log has these partitions now; a group that was there before reads new ones from their beginning."""
+        gone = [partition for partition in self._shares if partition not in partitions]
+        new = [partition for partition in partitions if partition not in self._shares]
+        is_old = bool(self.cursors.by_partition)
         effects: list[GroupEffect[M]] = []
-        for partition in range(known, partition_count) if self.cursors.by_partition else ():
+        for partition in gone:
+            effects += self._part_with(partition)
+        has_epochs = any(self._shares[partition].epoch for partition in gone)
+        self._shares = {partition: self._shares.get(partition) or _Share() for partition in partitions}
+        deletes = self.cursors.keep(partitions)
+        effects += [self.put()] if has_epochs else []
+        for partition in new if is_old else ():
             effects += self.begin(partition, 0)
-        return effects + self._fill(now_ms)
+        return [*effects, *deletes, *self._fill(now_ms)]
 
     @property
     def next_tick_ms(self) -> int | None:
         """When `tick` has something to do."""
         times = [until_ms for _, until_ms in self._pending.values()]
-        for share in self._shares:
+        for share in self._shares.values():
             times += [share.move_by_ms] if share.moves_to is not None else []
             times += [share.reserved_until_ms] if share.reserved_for is not None else []
         return min(times, default=None)
@@ -181,7 +191,7 @@ class Group(Generic[M]):
         for member in [member for member, (_, until_ms) in self._pending.items() if until_ms <= now_ms]:
             del self._pending[member]
             effects.append(GroupRefused(member, GroupRefusal.WAITED_TOO_LONG))
-        for number, share in enumerate(self._shares):
+        for number, share in self._shares.items():
             if share.reserved_for is not None and share.reserved_until_ms <= now_ms:
                 share.reserved_for = None
             if share.moves_to is not None and share.move_by_ms <= now_ms:
@@ -225,8 +235,13 @@ class Group(Generic[M]):
         *,
         is_undeliverable_here: bool = False,
     ) -> tuple[int, list[GroupEffect[M]]]:
-        """What became of messages: the sequence that makes it durable, and who gets a partition by it."""
-        cursor = self.cursors.by_partition[partition]
+        """What became of messages: the sequence that makes it durable, and who gets a partition by it.
+
+        Of a partition that is gone nothing is settled: 0.
+        """
+        cursor = self.cursors.by_partition.get(partition)
+        if cursor is None:
+            return 0, []
         sequence = cursor.settle(member, first, end, outcome, is_undeliverable_here=is_undeliverable_here)
         share = self._shares[partition]
         if share.moves_to is None or share.owner != member or cursor.unsettled(member):
@@ -288,7 +303,7 @@ class Group(Generic[M]):
             changed = changed or (is_closed and share.epoch > 0)
             share.epoch = 0 if is_closed else share.epoch
             self._hand_over(number)
-        for share in self._shares:
+        for share in self._shares.values():
             if share.moves_to == member:
                 share.moves_to = None
         if self._members.pop(member, None) is not None:
@@ -309,8 +324,18 @@ class Group(Generic[M]):
         self._hand_over(partition)
         return [] if owner is None else [Revoked(owner, partition)]
 
+    def _part_with(self, partition: int) -> list[GroupEffect[M]]:
+        """The owner of a partition that is gone has it no more; one that is bound to it goes with it."""
+        share = self._shares[partition]
+        share.moves_to = None
+        if share.owner is None or self._members[share.owner].partition is None:
+            return self._revoke(partition)
+        owner = share.owner
+        self._release(owner)
+        return [PartitionGone(owner)]
+
     def _owned(self, member: M) -> Iterator[tuple[int, _Share[M]]]:
-        return ((number, share) for number, share in enumerate(self._shares) if share.owner == member)
+        return ((number, share) for number, share in self._shares.items() if share.owner == member)
 
     def _same_link(self, asked: GroupAttach) -> M | None:
         for member, each in self._members.items():
@@ -334,7 +359,7 @@ class Group(Generic[M]):
     def _free(self, asked: GroupAttach) -> list[int]:
         return [
             number
-            for number, share in enumerate(self._shares)
+            for number, share in self._shares.items()
             if share.owner is None
             and share.reserved_for in {None, asked.link.container}
             and (asked.epoch is None or asked.epoch >= share.epoch)
@@ -343,7 +368,7 @@ class Group(Generic[M]):
     def _load(self) -> Counter[str]:
         """Partitions that the node gave to each container, or keeps for it."""
         load = Counter(each.asked.link.container for each in self._members.values() if each.is_assigned)
-        load.update(share.reserved_for for share in self._shares if share.reserved_for is not None)
+        load.update(share.reserved_for for share in self._shares.values() if share.reserved_for is not None)
         return load
 
     def _grant(self) -> list[GroupEffect[M]]:
@@ -351,7 +376,7 @@ class Group(Generic[M]):
         effects: list[GroupEffect[M]] = []
         load = self._load()
         waiting = sorted(self._pending, key=lambda each: load[self._pending[each][0].link.container])
-        while waiting and any(share.owner is None for share in self._shares):
+        while waiting and any(share.owner is None for share in self._shares.values()):
             member = next((each for each in waiting if self._free(self._pending[each][0])), None)
             if member is None:
                 break
@@ -392,7 +417,7 @@ class Group(Generic[M]):
         agnostic = [member for member, each in self._members.items() if each.partition is None]
         owners = {
             number: share.owner if share.moves_to is None else share.moves_to
-            for number, share in enumerate(self._shares)
+            for number, share in self._shares.items()
             if share.owner is None or self._members[share.owner].partition is None
         }
         for number, member in spread(agnostic, owners).items():

@@ -8,6 +8,7 @@ from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from headwater.engine.cursor_flushes import WaitOver
 from headwater.engine.link_id import LinkId
 from headwater.engine.state_record import Delete, Put
 
@@ -22,6 +23,7 @@ __all__ = [
     "GroupPolicy",
     "GroupRefusal",
     "GroupRefused",
+    "PartitionGone",
     "Pending",
     "Rebalanced",
     "Revoked",
@@ -130,13 +132,20 @@ class Assigned(msgspec.Struct, Generic[M], frozen=True):
 
 
 class Revoked(msgspec.Struct, Generic[M], frozen=True):
-    """An agnostic link did not settle in time what it holds of a partition that moves: the partition is no longer its.
+    """A partition is no longer an agnostic link's, which holds messages of it, maybe: it did not settle them before the
+    partition had to move, or the log has the partition no longer.
 
     Forget which offsets those deliveries are of: whatever the receiver says of them settles nothing.
     """
 
     member: M
     partition: int
+
+
+class PartitionGone(msgspec.Struct, Generic[M], frozen=True):
+    """The log has the link's partition no longer: end the link; it has left the group already."""
+
+    member: M
 
 
 class GroupEnded(msgspec.Struct, Generic[M], frozen=True):
@@ -153,7 +162,9 @@ GroupEffect: TypeAlias = (
     | Rebalanced[M]
     | Assigned[M]
     | Revoked[M]
+    | PartitionGone[M]
     | GroupEnded[M]
+    | WaitOver
     | Put
     | Delete
 )

@@ -5,7 +5,7 @@
       name
       dialect                1 Event Stream Extensions
       configured             made by an operator, rather than by an attach
-      [ epoch, ... ] ]       by partition; zeros at the end are left out
+      [ [ partition, epoch ], ... ] ]      by rising partition; those that are 0 are left out
 
 The group's position in each partition is a cursor (`cursor_record`).
 """
@@ -13,11 +13,13 @@ The group's position in each partition is a cursor (`cursor_record`).
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 
 from headwater.engine.state_record import GROUP, Put, decode, encode, owner_digest, owner_key
+from headwater.errors import MalformedState
 
 __all__ = [
     "EPOCH_MAX",
@@ -34,6 +36,8 @@ GROUP_NAME_BYTES_MAX = 4_096
 _PARTITIONS_MAX = 1 << 16
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
+_Partition = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
+_Epoch = Annotated[int, msgspec.Meta(gt=0, le=EPOCH_MAX)]
 
 
 class Dialect(enum.IntEnum):
@@ -71,23 +75,24 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknow
     name: str
     dialect: Dialect
     is_configured: bool
-    epochs: Annotated[list[_Number], msgspec.Meta(max_length=_PARTITIONS_MAX)]
+    epochs: Annotated[list[tuple[_Partition, _Epoch]], msgspec.Meta(max_length=_PARTITIONS_MAX)]
 
 
-def put_group(definition: GroupDefinition, epochs: list[int]) -> Put:
+def put_group(definition: GroupDefinition, epochs: Mapping[int, int]) -> Put:
     """What records a group."""
-    epochs = list(epochs)
-    while epochs and epochs[-1] == 0:
-        epochs.pop()
+    raised = sorted((partition, epoch) for partition, epoch in epochs.items() if epoch)
     id_ = definition.id
     record = _Record(
-        id_.vhost, id_.log, definition.log_id, id_.name, id_.dialect, definition.is_configured, epochs
+        id_.vhost, id_.log, definition.log_id, id_.name, id_.dialect, definition.is_configured, raised
     )
     return Put(owner_key(GROUP, id_.digest), encode(record))
 
 
-def decode_group(data: bytes) -> tuple[GroupDefinition, list[int]]:
-    """A group and its epochs by its record; raises `MalformedState`."""
+def decode_group(data: bytes) -> tuple[GroupDefinition, dict[int, int]]:
+    """A group and its epochs by its record, those that are not 0; raises `MalformedState`."""
     record = decode(data, _Record)
+    epochs = dict(record.epochs)
+    if len(epochs) < len(record.epochs):
+        raise MalformedState("a partition has two epochs")
     id_ = GroupId(record.vhost, record.log, record.name, record.dialect)
-    return GroupDefinition(id_, record.log_id, record.is_configured), record.epochs
+    return GroupDefinition(id_, record.log_id, record.is_configured), epochs

@@ -5,7 +5,7 @@ The policy of the log comes with every attach, so that a change of it holds from
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
 from headwater.engine.cursor import DEFAULT_LIMITS, CursorLimits
@@ -21,10 +21,12 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    PartitionGone,
     Pending,
     Rebalanced,
 )
 from headwater.engine.group_record import GROUP_NAME_BYTES_MAX, GroupDefinition, GroupId
+from headwater.engine.state_record import Delete
 
 __all__ = ["Groups"]
 
@@ -57,7 +59,7 @@ class Groups(Generic[M]):
         definition: GroupDefinition,
         asked: GroupAttach,
         policy: GroupPolicy,
-        partition_count: int,
+        partitions: Collection[int],
         now_ms: int,
         limits: CursorLimits = DEFAULT_LIMITS,
     ) -> list[GroupEffect[M]]:
@@ -67,7 +69,7 @@ class Groups(Generic[M]):
             why = self._refusal(definition.id, policy)
             if why is not None:
                 return [GroupRefused(member, why)]
-            group = self._add(Group(definition, policy, partition_count, limits, self._flushes))
+            group = self._add(Group(definition, policy, partitions, limits, self._flushes))
             effects = group.attach(member, asked, now_ms)
             if member not in group.members:
                 self._forget(group)
@@ -104,7 +106,7 @@ class Groups(Generic[M]):
         self,
         definition: GroupDefinition,
         policy: GroupPolicy,
-        partition_count: int,
+        partitions: Collection[int],
         limits: CursorLimits = DEFAULT_LIMITS,
     ) -> list[GroupEffect[M]] | GroupRefusal:
         """Make a group; one that links made is kept as it is from now on."""
@@ -113,7 +115,7 @@ class Groups(Generic[M]):
             why = self._refusal(definition.id, policy, is_configured=True)
             if why is not None:
                 return why
-            group = self._add(Group(definition, policy, partition_count, limits, self._flushes))
+            group = self._add(Group(definition, policy, partitions, limits, self._flushes))
         group.definition = definition
         return [group.put()]
 
@@ -129,12 +131,15 @@ class Groups(Generic[M]):
         """The log is gone, and its groups with it."""
         return [effect for group in self.on_log(vhost, log) for effect in self.end(group.definition.id)]
 
-    def log_grew(self, vhost: str, log: str, partition_count: int, now_ms: int) -> list[GroupEffect[M]]:
-        """The log has more partitions."""
+    def log_changed(
+        self, vhost: str, log: str, partitions: Collection[int], now_ms: int
+    ) -> list[GroupEffect[M]]:
+        """The log has these partitions now, in this order."""
+        partitions = dict.fromkeys(partitions)
         return [
             effect
             for group in self.on_log(vhost, log)
-            for effect in self._known(group, group.grow(partition_count, now_ms))
+            for effect in self._known(group, group.log_changed(partitions, now_ms))
         ]
 
     def overtaken(self, vhost: str, log: str, partition: int, first_retained: int) -> dict[GroupId, int]:
@@ -152,17 +157,18 @@ class Groups(Generic[M]):
     def restore(
         self,
         definition: GroupDefinition,
-        epochs: list[int],
+        epochs: Mapping[int, int],
         positions: Mapping[int, Position],
         ends: Mapping[int, int],
         policy: GroupPolicy,
         limits: CursorLimits = DEFAULT_LIMITS,
-    ) -> None:
-        """A group as its records tell, on a log whose partitions end so; nobody is in it."""
-        group = self._add(Group(definition, policy, len(ends), limits, self._flushes, epochs))
-        for partition, position in positions.items():
-            if partition in ends:
-                group.cursors.restore(partition, position, ends[partition])
+    ) -> list[Delete]:
+        """A group as its records tell, on a log whose partitions end so; nobody is in it.
+
+        Gives what removes positions in partitions that are gone.
+        """
+        group = self._add(Group(definition, policy, tuple(ends), limits, self._flushes, epochs))
+        return group.cursors.restore(positions, ends)
 
     def _refusal(
         self, id_: GroupId, policy: GroupPolicy, *, is_configured: bool = False
@@ -193,7 +199,12 @@ class Groups(Generic[M]):
             match effect:
                 case Attached(member=member) | Pending(member=member):
                     self._of[member] = group
-                case GroupRefused(member=member) | Evicted(member=member) | Rebalanced(member=member):
+                case (
+                    GroupRefused(member=member)
+                    | Evicted(member=member)
+                    | Rebalanced(member=member)
+                    | PartitionGone(member=member)
+                ):
                     self._of.pop(member, None)
                 case GroupEnded(members=members):
                     for member in members:

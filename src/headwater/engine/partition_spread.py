@@ -13,14 +13,14 @@ M = TypeVar("M", bound=Hashable)
 def spread(members: Sequence[M], owners: Mapping[int, M | None]) -> dict[int, M]:
     """Who is to have each partition, by who has it now; no two members differ by more than one.
 
-    Members that have most keep most, so that a partition moves only when somebody has too little.
+    Members that have most keep most, so that a partition moves only when somebody has too little. Whoever gets some
+    gets the first ones in the order of `owners`.
     """
     if not members:
         return {}
     has: dict[M, list[int]] = {member: [] for member in members}
     free = []
-    for partition in sorted(owners):
-        owner = owners[partition]
+    for partition, owner in owners.items():
         if owner is not None and owner in has:
             has[owner].append(partition)
         else:
@@ -31,7 +31,8 @@ def spread(members: Sequence[M], owners: Mapping[int, M | None]) -> dict[int, M]
     for member in ranked:
         free += has[member][quota[member] :]
         del has[member][quota[member] :]
-    free.sort(reverse=True)
+    place = {partition: at for at, partition in enumerate(owners)}
+    free.sort(key=lambda partition: place[partition], reverse=True)
     for member in members:
         while len(has[member]) < quota[member]:
             has[member].append(free.pop())

@@ -16,13 +16,13 @@ gives the time of its clock with whatever may begin or end a time-out.
 from __future__ import annotations
 
 import enum
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
 from headwater.engine.cursor import DEFAULT_LIMITS, CursorLimits
-from headwater.engine.cursor_flushes import CursorFlushes
+from headwater.engine.cursor_flushes import CursorFlushes, WaitOver
 from headwater.engine.cursor_record import Position
 from headwater.engine.link_id import LinkId
 from headwater.engine.state_record import SUBSCRIPTION, Delete, Put, owner_key
@@ -139,7 +139,7 @@ class Ended(msgspec.Struct, Generic[C], frozen=True):
 
 
 SubscriptionEffect: TypeAlias = (
-    NotASubscription[C] | Granted[C] | Refused[C] | Stolen[C] | Woken[C] | Ended[C] | Put | Delete
+    NotASubscription[C] | Granted[C] | Refused[C] | Stolen[C] | Woken[C] | Ended[C] | WaitOver | Put | Delete
 )
 
 
@@ -307,13 +307,17 @@ class Subscriptions(Generic[C]):
         """The log is gone, and its subscriptions with it."""
         return [effect for each in self.on_log(vhost, log) for effect in self.end(each.definition.id)]
 
-    def log_grew(self, vhost: str, log: str, partition_count: int) -> list[SubscriptionEffect[C]]:
-        """The log has more partitions: whoever subscribed to all of it gets theirs, too."""
+    def log_changed(self, vhost: str, log: str, partitions: Collection[int]) -> list[SubscriptionEffect[C]]:
+        """The log has these partitions now: whoever subscribed to all of it gets new ones, too."""
+        partitions = dict.fromkeys(partitions)
         effects: list[SubscriptionEffect[C]] = []
         for subscription in self.on_log(vhost, log):
-            if subscription.definition.bound_partition is None:
-                subscription.cursors.grow(partition_count)
-                effects.append(Woken(subscription))
+            bound = subscription.definition.bound_partition
+            if bound is None:
+                effects += subscription.cursors.keep(partitions)
+                effects += [Woken(subscription)] if subscription.cursors.grow(partitions) else []
+            elif bound not in partitions:
+                effects += self.end(subscription.definition.id)
         return effects
 
     def retention_floor(self, vhost: str, log: str, partition: int, offset_at_limit: int) -> int | None:
@@ -349,16 +353,22 @@ class Subscriptions(Generic[C]):
         ends: Mapping[int, int],
         now_ms: int,
         limits: CursorLimits = DEFAULT_LIMITS,
-    ) -> None:
-        """A durable subscription as its records tell; all links are gone, so its time-out runs."""
+    ) -> list[Delete]:
+        """A durable subscription as its records tell; all links are gone, so its time-out runs.
+
+        Gives what removes its positions in partitions that are gone, and all of it where its only one is.
+        """
         subscription = self._add(definition, limits)
-        for partition, position in positions.items():
-            if partition in ends:
-                subscription.cursors.restore(partition, position, ends[partition])
-        if definition.bound_partition is None:
-            subscription.cursors.grow(len(ends))
+        deletes = subscription.cursors.restore(positions, ends)
+        bound = definition.bound_partition
+        if bound is None:
+            subscription.cursors.grow(ends)
+        elif bound not in ends:
+            own = [each for each in self.end(definition.id) if isinstance(each, Delete)]
+            return own + deletes
         if definition.expiry is not Expiry.NEVER:
             self._ends_at_ms[definition.id] = now_ms + definition.timeout_ms
+        return deletes
 
     def _add(self, definition: Definition, limits: CursorLimits) -> TopicSubscription[C]:
         subscription = TopicSubscription(definition, limits, self._flushes)

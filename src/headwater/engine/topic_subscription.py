@@ -79,8 +79,13 @@ class TopicSubscription(Generic[C]):
         *,
         is_undeliverable_here: bool = False,
     ) -> int:
-        """What became of messages; durable with the sequence of the partition's cursor that it gives."""
-        cursor = self.cursors.by_partition[partition]
+        """What became of messages; durable with the sequence of the partition's cursor that it gives.
+
+        Of a partition that is gone nothing is settled: 0.
+        """
+        cursor = self.cursors.by_partition.get(partition)
+        if cursor is None:
+            return 0
         return cursor.settle(consumer, first, end, outcome, is_undeliverable_here=is_undeliverable_here)
 
     def join(self, consumer: C, link: LinkId) -> None:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from headwater.engine.cursor import Cursor, CursorLimits
-from headwater.engine.cursor_flushes import CursorFlush, CursorFlushes
+from headwater.engine.cursor_flushes import CursorFlush, CursorFlushes, WaitOver
 from headwater.engine.group import Group
 from headwater.engine.group_effects import (
     Assigned,
@@ -23,6 +23,7 @@ from headwater.engine.group_effects import (
     GroupEnded,
     GroupPolicy,
     GroupRefused,
+    PartitionGone,
     Pending,
     Rebalanced,
     Revoked,
@@ -109,14 +110,12 @@ class Consumers:
         definition: GroupDefinition,
         asked: GroupAttach,
         policy: GroupPolicy,
-        partition_count: int,
+        partitions: Collection[int],
         limits: CursorLimits,
     ) -> None:
         """A link asks to consume in a group; it is told what becomes of it."""
         now_ms = self._now_ms()
-        self._of_groups(
-            self.groups.attach(member, definition, asked, policy, partition_count, now_ms, limits)
-        )
+        self._of_groups(self.groups.attach(member, definition, asked, policy, partitions, now_ms, limits))
 
     def begin(
         self, group: Group[Member], partition: int, offset: int, then: Callable[[StorageError | None], None]
@@ -179,10 +178,10 @@ class Consumers:
         self._of_subscriptions(self.subscriptions.log_deleted(vhost, log))
         self._of_groups(self.groups.log_deleted(vhost, log))
 
-    def log_grew(self, vhost: str, log: str, partition_count: int) -> None:
-        """A log has more partitions."""
-        self._of_subscriptions(self.subscriptions.log_grew(vhost, log, partition_count))
-        self._of_groups(self.groups.log_grew(vhost, log, partition_count, self._now_ms()))
+    def log_changed(self, vhost: str, log: str, partitions: Collection[int]) -> None:
+        """A log has these partitions now, in this order."""
+        self._of_subscriptions(self.subscriptions.log_changed(vhost, log, partitions))
+        self._of_groups(self.groups.log_changed(vhost, log, partitions, self._now_ms()))
         self.note_changes()
 
     # Effects
@@ -205,6 +204,9 @@ class Consumers:
                     put = last = self._writer.put(effect)
                 case Delete():
                     last = self._writer.delete(effect)
+                case WaitOver(waited=waited):
+                    for call in waited:
+                        call()
                 case _ if put is None:
                     act(effect, None)
                 case _:
@@ -250,6 +252,8 @@ class Consumers:
                 member.stolen()
             case Rebalanced(member=member):
                 member.rebalanced()
+            case PartitionGone(member=member):
+                member.ended()
             case Revoked(member=member):
                 member.revoked(effect.partition)
             case GroupEnded(members=members):

@@ -45,14 +45,15 @@ def restore(
             deletes.append(Delete(key))
             continue
         found, limits = positions.get(definition.id.digest, {}), cursor_limits(log.definition.settings)
-        subscriptions.restore(definition, found, _ends(log), now_ms, limits)
+        deletes += subscriptions.restore(definition, found, _ends(log), now_ms, limits)
     for key, (group, epochs) in _records(store, GROUP, decode_group):
         log = _log_of(store, group.id.vhost, group.id.log, group.log_id)
         if log is None:
             deletes.append(Delete(key))
             continue
         found, limits = positions.get(group.id.digest, {}), cursor_limits(log.definition.settings)
-        groups.restore(group, epochs, found, _ends(log), group_policy(log.definition.settings), limits)
+        policy = group_policy(log.definition.settings)
+        deletes += groups.restore(group, epochs, found, _ends(log), policy, limits)
     _overtake(store, subscriptions, groups)
     return deletes + _unowned(store, {delete.key for delete in deletes})
 
@@ -70,7 +71,7 @@ def _unowned(store: Store, gone: set[bytes]) -> list[Delete]:
 def _overtake(store: Store, subscriptions: Subscriptions[Subscriber], groups: Groups[Member]) -> None:
     """Retention may have gone on after the last positions were written."""
     for (vhost, name), log in store.logs.items():
-        for number, partition in enumerate(log.partitions):
+        for number, partition in zip(log.numbers, log.partitions, strict=True):
             subscriptions.overtaken(vhost, name, number, partition.first_offset)
             groups.overtaken(vhost, name, number, partition.first_offset)
 
@@ -101,4 +102,7 @@ def _log_of(store: Store, vhost: str, name: str, log_id: int) -> Log | None:
 
 
 def _ends(log: Log) -> dict[int, int]:
-    return {number: partition.committed_offset for number, partition in enumerate(log.partitions)}
+    return {
+        number: partition.committed_offset
+        for number, partition in zip(log.numbers, log.partitions, strict=True)
+    }
