@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import ssl
 from typing import Any, NamedTuple
 
 __all__ = ["Api", "Reply"]
 
+HOST = "127.0.0.1"
 TIMEOUT_S = 30
 
 
@@ -23,8 +25,18 @@ class Reply(NamedTuple):
 class Api:
     """Asks as one user, or as nobody, each time on a new connection."""
 
-    def __init__(self, port: int, user: str | None = "guest", password: str = "guest") -> None:
+    def __init__(
+        self,
+        port: int,
+        user: str | None = "guest",
+        password: str = "guest",
+        *,
+        below: str = "/api",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._port = port
+        self._below = below
+        self._tls = tls
         self._headers = {}
         if user is not None:
             credentials = base64.b64encode(f"{user}:{password}".encode()).decode()
@@ -39,16 +51,24 @@ class Api:
         raw: bytes | None = None,
         headers: dict[str, str] | None = None,
     ) -> Reply:
-        """Send a request to what lies below /api; `raw` bytes go as they are, any other body as JSON."""
+        """Send a request to what lies below; `raw` bytes go as they are, any other body as JSON."""
         data = json.dumps(body).encode() if body is not None else raw
-        connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=TIMEOUT_S)
+        sent = {**self._headers, **(headers or {})}
+        if body is not None:
+            sent.setdefault("Content-Type", "application/json")
+        connection = self._connect()
         try:
-            connection.request(method, "/api" + path, data, {**self._headers, **(headers or {})})
+            connection.request(method, self._below + path, data, sent)
             answer = connection.getresponse()
             content = answer.read()
         finally:
             connection.close()
         return Reply(answer.status, json.loads(content) if content else None, dict(answer.getheaders()))
+
+    def _connect(self) -> http.client.HTTPConnection:
+        if self._tls is None:
+            return http.client.HTTPConnection(HOST, self._port, timeout=TIMEOUT_S)
+        return http.client.HTTPSConnection(HOST, self._port, timeout=TIMEOUT_S, context=self._tls)
 
     def get(self, path: str) -> Any:
         """What a GET that must succeed answers."""
@@ -59,5 +79,5 @@ class Api:
     def do(self, method: str, path: str, body: object = None) -> Reply:
         """A change that must succeed."""
         reply = self.ask(method, path, body)
-        assert reply.status in (201, 204), (method, path, reply)
+        assert reply.status in (200, 201, 204), (method, path, reply)
         return reply

@@ -26,7 +26,7 @@ from headwater.encoding.scram import ScramClient
 from headwater.server.amqp.limits import Limits
 from headwater.server.security.identity import Peer
 from headwater.server.security.permissions import Permission
-from headwater.server.tls import server_context
+from headwater.server.tls import ServerTls
 from tests.amqp_client import AmqpClient, connect, plain
 from tests.certificates import make_keys
 from tests.conformance.amqp_listening import ListeningAmqp
@@ -206,7 +206,7 @@ def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def tls_door(keys: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ListeningAmqp]:
-    context = server_context(keys / "server.pem", keys / "server.key", keys / "ca.pem")
+    context = ServerTls(keys / "server.pem", keys / "server.key", keys / "ca.pem").context
     with ListeningAmqp(tmp_path_factory.mktemp("tls") / "data", tls=context) as listening:
         listening.call(lambda: setattr(listening.amqp.sasl, "_allows_plain_without_tls", False))
         yield listening

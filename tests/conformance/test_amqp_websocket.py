@@ -349,7 +349,7 @@ def test_pages_of_others_may_not_connect_unless_a_setting_says_so(
 def test_a_page_of_the_servers_own_name_may_connect_from_another_machine(
     door: ListeningWebSocket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("headwater.server.http.websocket.is_loopback", lambda _: False)
+    monkeypatch.setattr("headwater.server.http.origins.is_loopback", lambda _: False)
     headers = {**UPGRADE, "Host": "broker.example", "Origin": "https://broker.example"}
     assert asked(door.http_port, headers)[0] == 101
     eventually(lambda: count(door) == 0)

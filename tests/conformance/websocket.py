@@ -19,6 +19,7 @@ from headwater.server.http.websocket import PATH, SUBPROTOCOL, AmqpOverWebSocket
 from tests.amqp_client import TIMEOUT_S, AmqpClient, plain
 from tests.conformance.amqp_listening import ListeningAmqp
 from tests.conformance.listening import HOST
+from tests.http_material import serving_of
 
 __all__ = ["ListeningWebSocket", "WebSocket"]
 
@@ -128,11 +129,13 @@ class ListeningWebSocket(ListeningAmqp):
         await super()._open()
         health = Health(state=ServerState.READY, version="1", uptime_s=0.0, data=None)
         self.over_http = AmqpOverWebSocket(self.amqp)
-        application = make_application(lambda: health, amqp=self.over_http)
-        self.http = HttpListener(application, 5.0, self.over_http.end)
+        self._serving = serving_of(self.catalogue)
+        application = make_application(self._serving.__enter__(), lambda: health, amqp=self.over_http)
+        self.http = HttpListener(application, end_websockets=self.over_http.end)
         (address,) = await self.http.open(HOST, 0)
         self.http_port = int(address.rpartition(":")[2])
 
     async def _close(self) -> None:
         await self.http.close()
+        self._serving.__exit__(None, None, None)
         await super()._close()

@@ -59,6 +59,27 @@ def nobody(server: Server) -> Api:
 
 
 @pytest.fixture
+def root(server: Server) -> Api:
+    """As guest, of all that the HTTP door serves."""
+    return Api(server.http_port, below="")
+
+
+@pytest.fixture
+def ada_at_root(server: Server) -> Api:
+    return Api(server.http_port, "ada", PASSWORD, below="")
+
+
+@pytest.fixture
+def watcher_at_root(server: Server) -> Api:
+    return Api(server.http_port, "watcher", PASSWORD, below="")
+
+
+@pytest.fixture
+def nobody_at_root(server: Server) -> Api:
+    return Api(server.http_port, "nobody", PASSWORD, below="")
+
+
+@pytest.fixture
 def client(server: Server) -> Iterator[StreamClient]:
     """A stream client of guest."""
     with StreamClient(server.stream_port, properties={"connection_name": "a name"}) as opened:

@@ -27,7 +27,7 @@ class Server:
     def __init__(self, data: Path, *arguments: str, with_tls: bool = False) -> None:
         self._data = data
         self._arguments = arguments
-        self._doors = _PLAIN_DOORS | ({"streams-tls", "amqp-tls"} if with_tls else set())
+        self._doors = _PLAIN_DOORS | ({"http-tls", "streams-tls", "amqp-tls"} if with_tls else set())
         self._ports: dict[str, int] = {}
         self.lines: list[str] = []
         self._process: subprocess.Popen[str] | None = None
@@ -36,6 +36,10 @@ class Server:
     @property
     def http_port(self) -> int:
         return self._ports["http"]
+
+    @property
+    def http_tls_port(self) -> int:
+        return self._ports["http-tls"]
 
     @property
     def stream_port(self) -> int:
@@ -57,7 +61,7 @@ class Server:
         """Run it, and wait until all its ports take connections."""
         command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._data)]
         flags = {"http": "http", "streams": "stream", "streams-tls": "stream-tls"}
-        for door in (*_PLAIN_DOORS, "streams-tls", "amqp-tls"):
+        for door in (*_PLAIN_DOORS, "http-tls", "streams-tls", "amqp-tls"):
             command += [f"--{flags.get(door, door)}-port", str(self._ports.get(door, 0))]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("HEADWATER_")}
         process = subprocess.Popen(

@@ -12,16 +12,19 @@ from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import make_application
 from headwater.server.http.listener import HttpListener
 from headwater.server.listening import ListenFailed
+from tests.http_material import serving
 
 
 def ask(health: Health, method: str = "GET", path: str = "/health") -> tuple[int, dict[str, str], Any]:
     async def conversation() -> tuple[int, dict[str, str], Any]:
-        async with (
-            TestClient(TestServer(make_application(lambda: health))) as client,
-            client.request(method, path) as answer,
-        ):
-            body = await answer.json() if answer.content_type == "application/json" else await answer.text()
-            return answer.status, dict(answer.headers), body
+        with serving() as made:
+            application = make_application(made, lambda: health)
+            async with (
+                TestClient(TestServer(application)) as client,
+                client.request(method, path) as answer,
+            ):
+                body = await answer.json(content_type=None)
+                return answer.status, dict(answer.headers), body
 
     return asyncio.run(conversation())
 
@@ -77,16 +80,17 @@ def test_only_reading_is_allowed() -> None:
 def test_a_door_that_cannot_open_says_why(host: str, port: int | None, words: str) -> None:
     async def attempt() -> str:
         health = Health(state=ServerState.READY, version="1.2.3", uptime_s=0.0, data=None)
-        first = HttpListener(make_application(lambda: health), stop_timeout_s=0)
-        second = HttpListener(make_application(lambda: health), stop_timeout_s=0)
-        [address] = await first.open("127.0.0.1", 0)
-        taken = int(address.rpartition(":")[2])
-        try:
-            with pytest.raises(ListenFailed) as caught:
-                await second.open(host, taken if port is None else port)
-        finally:
-            await first.close()
-            await second.close()
+        with serving() as made:
+            first = HttpListener(make_application(made, lambda: health))
+            second = HttpListener(make_application(made, lambda: health))
+            [address] = await first.open("127.0.0.1", 0)
+            taken = int(address.rpartition(":")[2])
+            try:
+                with pytest.raises(ListenFailed) as caught:
+                    await second.open(host, taken if port is None else port)
+            finally:
+                await first.close()
+                await second.close()
         return str(caught.value)
 
     assert words in asyncio.run(attempt())

@@ -21,6 +21,10 @@ def serve(
     http_port: Annotated[
         int | None, typer.Option(help="Port for HTTP; 0 takes a free one.", show_default="8080")
     ] = None,
+    http_tls_port: Annotated[
+        int | None,
+        typer.Option(help="The same with TLS; needs a certificate in the settings.", show_default="8443"),
+    ] = None,
     stream_port: Annotated[
         int | None,
         typer.Option(help="Port for RabbitMQ Stream clients; 0 takes a free one.", show_default="5552"),
@@ -56,6 +60,7 @@ def serve(
         "data": data,
         "host": host,
         "http_port": http_port,
+        "http_tls_port": http_tls_port,
         "stream_port": stream_port,
         "stream_tls_port": stream_tls_port,
         "amqp_port": amqp_port,

@@ -73,6 +73,34 @@ class Catalogue:
         chosen = frozenset(roles)
         await self._change(lambda: self._file.set_roles(name, chosen))
 
+    async def change_user(
+        self,
+        name: str,
+        *,
+        password: str | None = None,
+        roles: Iterable[Role] | None = None,
+        permissions: Mapping[str, Permission | None] | None = None,
+    ) -> None:
+        """Change several things of a user at once, or none of them; a permission of None is taken.
+
+        Raises `UnknownUser`, `InvalidPassword` or `UnknownVhost`.
+        """
+        chosen = None if roles is None else frozenset(roles)
+
+        def write() -> None:
+            self._file.check_user(name)
+            if password is not None:
+                self._file.set_verifier(name, make_verifier(password, self._iterations))
+            if chosen is not None:
+                self._file.set_roles(name, chosen)
+            for vhost, permission in (permissions or {}).items():
+                if permission is None:
+                    self._file.clear_permission(name, vhost)
+                else:
+                    self._file.set_permission(name, vhost, permission)
+
+        await self._change(write)
+
     async def add_vhost(self, name: str) -> None:
         """Make a vhost; raises `VhostExists`, `InvalidName` or `CatalogueFull`."""
         await self._change(lambda: self._file.add_vhost(name))

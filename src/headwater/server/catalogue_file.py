@@ -161,6 +161,10 @@ class CatalogueFile:
         for vhost, permission in user.permissions.items():
             self._set_permission(inserted.lastrowid, vhost, permission)
 
+    def check_user(self, name: str) -> None:
+        """Raise `UnknownUser` if there is none of this name."""
+        self._user_id(name)
+
     def delete_user(self, name: str) -> None:
         """Remove a user and its permissions."""
         self._execute("DELETE FROM users WHERE id = ?", self._user_id(name))

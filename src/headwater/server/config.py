@@ -41,6 +41,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     http_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the HTTP door; 0 takes a free one.")
     ] = 8080
+    http_tls_port: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=65535,
+            description="Port of the HTTP door with TLS, open where tls_certificate_file is set; 0 takes a free one.",
+        ),
+    ] = 8443
     stream_port: Annotated[
         int, Meta(ge=0, le=65535, description="Port of the stream door; 0 takes a free one.")
     ] = 5552
@@ -64,7 +72,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 5671
     tls_certificate_file: Annotated[
-        Path | None, Meta(description="The server's certificate with its chain, PEM; opens the TLS ports.")
+        Path | None,
+        Meta(
+            description="The server's certificate with its chain, PEM; opens the TLS ports; read again on SIGHUP."
+        ),
     ] = None
     tls_key_file: Annotated[
         Path | None, Meta(description="Key of tls_certificate_file, PEM, where that does not hold it.")
@@ -187,6 +198,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     retention_interval_s: Annotated[
         float, Meta(gt=0, le=86400, description="Seconds between two rounds of removing expired segments.")
     ] = 10.0
+    http_connections_max: Annotated[
+        int,
+        Meta(ge=1, le=1_000_000, description="Connections of the HTTP door; one more is closed at once."),
+    ] = 10_000
+    http_header_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=1 << 16,
+            description="Bytes of a request's first line, and of each of its headers, which are at most 128.",
+        ),
+    ] = 8190
+    http_idle_timeout_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Seconds within which a request with its headers must have come, or the connection is closed.",
+        ),
+    ] = 60.0
     http_stop_timeout_s: Annotated[
         float,
         Meta(

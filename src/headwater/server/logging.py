@@ -12,6 +12,7 @@ import msgspec
 __all__ = ["JsonFormatter", "PlainFormatter", "configure"]
 
 LogFormat = Literal["plain", "json"]
+AUDIT = "audit"
 
 
 def configure(log_format: LogFormat, log_level: str) -> None:
@@ -21,6 +22,9 @@ def configure(log_format: LogFormat, log_level: str) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(log_level.upper())
+    logging.getLogger("headwater.audit").setLevel(
+        logging.INFO
+    )  # who changed what is kept, however quiet the rest
 
 
 class PlainFormatter(logging.Formatter):
@@ -34,15 +38,17 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, and the traceback when there is one."""
+    """One JSON object a line: time, level, logger, message; a change's fields, and the traceback when there is one."""
 
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
+        fields: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
         }
+        if audit := getattr(record, AUDIT, None):
+            fields[AUDIT] = audit
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         return msgspec.json.encode(fields).decode()

@@ -27,13 +27,18 @@ from headwater.server.amqp.management.connections import ConnectionType
 from headwater.server.amqp.management.logs import LogType
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
+from headwater.server.doors_file import forget_doors, write_doors
 from headwater.server.health import DataHealth, Health, ServerState
-from headwater.server.http.application import make_application
+from headwater.server.http.application import EndpointGroup, make_application
 from headwater.server.http.authentication import BasicAuthentication
-from headwater.server.http.listener import HttpListener
+from headwater.server.http.connections import ConnectionEndpoints
+from headwater.server.http.listener import HttpLimits, HttpListener
+from headwater.server.http.logs import LogEndpoints
 from headwater.server.http.management.application import PREFIX, make_management
 from headwater.server.http.management.call import Management
 from headwater.server.http.management.node import Node
+from headwater.server.http.serving import HttpFigures, Serving
+from headwater.server.http.users import UserEndpoints
 from headwater.server.http.websocket import AmqpOverWebSocket
 from headwater.server.logging import configure
 from headwater.server.management.clients import Clients
@@ -46,7 +51,7 @@ from headwater.server.streams.clients import stream_clients
 from headwater.server.streams.door import Door, Endpoint
 from headwater.server.streams.limits import Limits
 from headwater.server.streams.listener import StreamListener, close_connections
-from headwater.server.tls import server_context
+from headwater.server.tls import ServerTls
 
 __all__ = ["Server", "run"]
 
@@ -84,7 +89,7 @@ class Server:
         self._authentication: BasicAuthentication
         self._access: Access
         self._sasl: Sasl
-        self._tls: ssl.SSLContext | None = None
+        self._tls: ServerTls | None = None
         self._stream_listeners: list[StreamListener] = []
         self._amqp: AmqpDoor | None = None
         self._amqp_listeners: list[AmqpListener] = []
@@ -129,9 +134,23 @@ class Server:
         self._retention = asyncio.create_task(self._keep_retention(self._store))
         await self._open_http()
 
+    def reload(self) -> None:
+        """Read the files of certificates again, for connections that are still to come."""
+        if self._tls is None:
+            logger.info("nothing to read again: tls_certificate_file is not set")
+            return
+        try:
+            self._tls.reload()
+        except HeadwaterError as error:
+            logger.error("the certificates stay as they were: %s", error)
+        else:
+            logger.info("read the certificates again")
+
     async def stop(self) -> None:
         """Close the doors, then flush and release the data folder; whatever was opened is closed."""
         self._is_stopping = True
+        if self._store is not None:
+            forget_doors(self._settings.data)
         if self._retention is not None:
             self._retention.cancel()
             await asyncio.wait([self._retention])
@@ -173,7 +192,7 @@ class Server:
         )
         self._authentication = BasicAuthentication(authenticator, self._sasl, settings.sasl_failure_delay_s)
         if settings.tls_certificate_file is not None:
-            self._tls = server_context(
+            self._tls = ServerTls(
                 settings.tls_certificate_file, settings.tls_key_file, settings.tls_client_ca_file
             )
 
@@ -198,7 +217,7 @@ class Server:
                 settings.stream_tls_port,
                 settings.stream_tls_advertised_host,
                 settings.stream_tls_advertised_port,
-                self._tls,
+                self._tls.context,
             )
 
     async def _open_amqp(self, store: Store) -> None:
@@ -211,7 +230,7 @@ class Server:
         self._clients.add_door(lambda: amqp_clients(door), door.limits.connections_max)
         ports: list[tuple[int, ssl.SSLContext | None]] = [(settings.amqp_port, None)]
         if self._tls is not None:
-            ports.append((settings.amqp_tls_port, self._tls))
+            ports.append((settings.amqp_tls_port, self._tls.context))
         for port, tls in ports:
             listener = AmqpListener(door, tls)
             self._amqp_listeners.append(listener)
@@ -251,11 +270,35 @@ class Server:
         management = make_management(Management(door, self._clients, catalogue, node), self._authentication)
         assert self._amqp is not None, "the doors are opened in their order"
         amqp = AmqpOverWebSocket(self._amqp, settings.amqp_websocket_origin)
-        application = make_application(self.health, {PREFIX: management}, amqp)
-        self._http = HttpListener(application, settings.http_stop_timeout_s, amqp.end)
-        for address in await self._http.open(settings.host, settings.http_port):
-            self._note_listener("http", address)
-            logger.info("listening http %s", address)
+        figures = HttpFigures()
+        groups: list[EndpointGroup] = [
+            LogEndpoints(door.store, door.delete_log),
+            UserEndpoints(catalogue),
+            ConnectionEndpoints(self._clients),
+        ]
+        serving = Serving(self._access, self._authentication, figures)
+        application = make_application(serving, self.health, groups, {PREFIX: management}, amqp)
+        limits = HttpLimits(
+            settings.http_connections_max,
+            settings.http_header_bytes_max,
+            settings.http_idle_timeout_s,
+            settings.http_stop_timeout_s,
+        )
+        self._http = HttpListener(application, limits, figures, amqp.end)
+        await self._listen_for_http(self._http)
+
+    async def _listen_for_http(self, listener: HttpListener) -> None:
+        settings = self._settings
+        ports: list[tuple[str, int, ssl.SSLContext | None]] = [("http", settings.http_port, None)]
+        if self._tls is not None:
+            # The plain port is the last: whoever finds it open finds all of the server behind it.
+            ports.insert(0, ("http-tls", settings.http_tls_port, self._tls.context))
+        for kind, port, tls in ports:
+            for address in await listener.open(settings.host, port, tls):
+                self._note_listener("http" if tls is None else "https", address)
+                logger.info("listening %s %s", kind, address)
+        host, _, bound = address.rpartition(":")
+        write_doors(settings.data, host.strip("[]"), int(bound))
 
     def _note_listener(self, protocol: str, address: str) -> None:
         host, _, port = address.rpartition(":")
@@ -277,6 +320,7 @@ async def _serve(settings: Settings) -> None:
     for number in STOP_SIGNALS:
         loop.add_signal_handler(number, _on_stop_signal, number, asked_to_stop)
     server = Server(settings)
+    loop.add_signal_handler(signal.SIGHUP, _on_reload_signal, server)
     try:
         await server.start()
         gc.set_threshold(50_000, 20, 50)
@@ -296,9 +340,14 @@ def _on_stop_signal(number: signal.Signals, asked_to_stop: asyncio.Event) -> Non
     asked_to_stop.set()
 
 
+def _on_reload_signal(server: Server) -> None:
+    logger.info("SIGHUP: reading what may have changed")
+    server.reload()
+
+
 def _ignore_stop_signals(loop: asyncio.AbstractEventLoop) -> None:
     # All is closed; an impatient second signal must not turn a clean end into a failed one.
-    for number in STOP_SIGNALS:
+    for number in (*STOP_SIGNALS, signal.SIGHUP):
         loop.remove_signal_handler(number)
         signal.signal(number, signal.SIG_IGN)
 

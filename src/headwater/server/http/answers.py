@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 from aiohttp import web
 
-__all__ = ["Refused", "json_answer", "read_json"]
+__all__ = ["Refused", "json_answer", "read_body", "read_json"]
 
 BODY_TIMEOUT_S = 10.0
 
@@ -48,15 +48,20 @@ async def read_json(
     request: web.Request, kind: type[_T], bytes_max: int, timeout_s: float = BODY_TIMEOUT_S
 ) -> _T:
     """The body as a value of this type, an empty one as an object without fields; raises `Refused`."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            body = await _read(request, bytes_max)
-    except TimeoutError as error:
-        raise Refused(408, "request_timeout", f"the body did not end within {timeout_s:g} s") from error
+    body = await read_body(request, bytes_max, timeout_s)
     try:
         return msgspec.json.decode(body or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refused(400, "bad_request", f"the body is not what is expected here: {error}") from error
+
+
+async def read_body(request: web.Request, bytes_max: int, timeout_s: float = BODY_TIMEOUT_S) -> bytes:
+    """The body as it is; raises `Refused` for one that is too large, or does not end in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _read(request, bytes_max)
+    except TimeoutError as error:
+        raise Refused(408, "request_timeout", f"the body did not end within {timeout_s:g} s") from error
 
 
 async def _read(request: web.Request, bytes_max: int) -> bytes:

@@ -1,4 +1,4 @@
-"""HTTP basic authentication, RFC 7617: from the header of a request to an identity."""
+"""Who asks over HTTP: basic authentication (RFC 7617), or a client certificate where TLS has shown one."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from aiohttp import web
 
 from headwater.encoding.sasl import PLAIN, Failure, FailureKind
 from headwater.server.http.answers import Refused
+from headwater.server.http.origins import is_of_own_origin
+from headwater.server.peers import peer_of
 from headwater.server.security.authenticator import Authenticator
 from headwater.server.security.identity import Identity, Peer, is_loopback
 from headwater.server.security.sasl import Sasl
@@ -24,7 +26,7 @@ logger = logging.getLogger("headwater.http")
 
 
 class BasicAuthentication:
-    """Lets in whom SASL PLAIN would let in, from where it would."""
+    """Lets in whom SASL PLAIN would let in, from where it would, and without a header whom EXTERNAL would."""
 
     def __init__(self, authenticator: Authenticator, sasl: Sasl, failure_delay_s: float) -> None:
         self._authenticator = authenticator
@@ -33,9 +35,13 @@ class BasicAuthentication:
 
     async def identify(self, request: web.Request) -> Identity:
         """Who asks; raises `Refused`, after a wrong password late."""
+        origin = request.headers.get("Origin")
+        if origin is not None and not is_of_own_origin(origin, request):
+            reason = f"pages of {origin:.200} may not ask: browsers know passwords and certificates of others"
+            raise Refused(403, "forbidden", reason)
         header = request.headers.get("Authorization")
         if header is None:
-            raise Refused(401, "not_authorized", "name and password are asked for", CHALLENGE)
+            return self._identify_by_certificate(request)
         peer = Peer(is_loopback(request.remote or ""), is_encrypted=request.secure)
         if PLAIN not in self._sasl.mechanisms(peer):
             reason = "passwords are taken over TLS or from the same machine; see sasl_plain_without_tls"
@@ -50,6 +56,17 @@ class BasicAuthentication:
         await asyncio.sleep(self._failure_delay_s)
         reason = found.reason if found.kind is FailureKind.LOOPBACK_ONLY else "Login failed"
         raise Refused(401, "not_authorized", reason, CHALLENGE)
+
+    def _identify_by_certificate(self, request: web.Request) -> Identity:
+        """Who its certificate says the client is, as SASL EXTERNAL does."""
+        peer = None if request.transport is None else peer_of(request.transport)
+        if peer is None or peer.certificate_user is None:
+            raise Refused(401, "not_authorized", "name and password are asked for", CHALLENGE)
+        found = self._authenticator.identity(peer.certificate_user, is_loopback=peer.is_loopback)
+        if isinstance(found, Failure):
+            logger.warning("%s: authentication failed: %s", request.remote, found.reason)
+            raise Refused(401, "not_authorized", "the certificate is of no user here", CHALLENGE)
+        return found
 
 
 def _credentials(header: str) -> tuple[str, str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from typing import Final
-from urllib.parse import urlsplit
 
 from aiohttp import web
 
@@ -16,15 +15,15 @@ from headwater.server.amqp.connection import AmqpProtocol
 from headwater.server.amqp.door import Door
 from headwater.server.amqp.listener import close_connections
 from headwater.server.http.answers import Refused
+from headwater.server.http.origins import is_of_own_origin
+from headwater.server.http.problems import problem_answer
 from headwater.server.http.websocket_transport import WebSocketTransport
-from headwater.server.security.identity import is_loopback
 
 __all__ = ["PATH", "SUBPROTOCOL", "AmqpOverWebSocket"]
 
 PATH: Final = "/amqp"
 SUBPROTOCOL: Final = "amqp"
 ANY_ORIGIN = "*"
-LOCAL_NAME = "localhost"
 
 logger = logging.getLogger("headwater.http.websocket")
 
@@ -43,7 +42,7 @@ class AmqpOverWebSocket:
             self._check(request)
         except Refused as refused:
             logger.info("%s: refused: %s", request.remote, refused)
-            return refused.answer()
+            return problem_answer(refused)
         limits = self._door.limits
         socket = web.WebSocketResponse(
             protocols=(SUBPROTOCOL,),
@@ -82,17 +81,4 @@ class AmqpOverWebSocket:
             raise Refused(403, "forbidden", reason)
 
     def _may_come_from(self, origin: str, request: web.Request) -> bool:
-        if self._allowed_origin in (origin, ANY_ORIGIN):
-            return True
-        if origin.partition("://")[2] != request.host:
-            return False
-        # A name of somebody else that leads to this machine makes its pages look like ours.
-        return not is_loopback(request.remote or "") or _is_local(request.host)
-
-
-def _is_local(host: str) -> bool:
-    try:
-        name = urlsplit(f"//{host}").hostname
-    except ValueError:
-        return False
-    return bool(name) and (name == LOCAL_NAME or is_loopback(str(name)))
+        return self._allowed_origin in (origin, ANY_ORIGIN) or is_of_own_origin(origin, request)

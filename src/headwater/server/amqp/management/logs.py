@@ -20,6 +20,7 @@ from headwater.server.amqp.management.entity_types import (
     forbidden,
     name_in,
 )
+from headwater.server.management.log_settings import dead_letters_refused
 from headwater.server.management.logs import (
     SEGMENT_BYTES_MAX,
     SEGMENT_BYTES_MIN,
@@ -173,15 +174,9 @@ def _require_configure(asker: Asker, *names: str) -> None:
 
 
 def _require_dead_letters(asker: Asker, name: str, settings: LogSettings) -> None:
-    """Whoever has the server carry messages from one log to another may do it without the server, too."""
-    target = settings.dead_letter_log
-    if target is None:
-        return
-    access, identity, vhost = asker.access, asker.identity, asker.vhost
-    if not access.may_read(identity, vhost, name):
-        raise forbidden(f"user {identity.user!r} may not read {name!r}, which its dead letters come from")
-    if not access.may_write(identity, vhost, target):
-        raise forbidden(f"user {identity.user!r} may not write to {target!r}, where dead letters are to go")
+    refusal = dead_letters_refused(asker, asker.vhost, name, settings)
+    if refusal is not None:
+        raise forbidden(refusal)
 
 
 def _setting(name: str) -> Callable[[Log], object]:
