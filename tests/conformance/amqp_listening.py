@@ -10,6 +10,7 @@ from headwater.server.amqp.door import Door
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.listener import AmqpListener, close_connections
 from headwater.server.amqp.nodes import AutoCreate, Nodes
+from headwater.server.consumers.consumers import Consumers
 from tests.conformance.amqp_wire import AmqpWire, opened_amqp
 from tests.conformance.listening import HOST, ListeningDoor
 
@@ -63,7 +64,10 @@ class ListeningAmqp(ListeningDoor):
     async def _open(self) -> None:
         await super()._open()
         nodes = Nodes(self.store, self._access, self._auto_create)
-        self.amqp = Door(self.store, self._access, self._sasl, self._loop, self.limits, nodes, CONTAINER_ID)
+        consumers = Consumers(self.store, self._loop, 0.01)
+        self.amqp = Door(
+            self.store, self._access, self._sasl, self._loop, self.limits, nodes, consumers, CONTAINER_ID
+        )
         self._amqp_listener = AmqpListener(self.amqp, self._tls)
         (address,) = await self._amqp_listener.open(HOST, 0)
         self.amqp_port = int(address.rpartition(":")[2])

@@ -33,7 +33,12 @@ def test_the_settings_are_the_limits_of_the_door(tmp_path: Path) -> None:
     with ListeningAmqp(tmp_path / "data") as listening:
         door = listening.call(
             lambda: make_amqp_door(
-                listening.store, listening._access, listening._sasl, listening._loop, settings
+                listening.store,
+                listening._access,
+                listening._sasl,
+                listening._loop,
+                settings,
+                listening.amqp.consumers,
             )
         )
         limits = door.limits

@@ -151,6 +151,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Messages that an AMQP sender may have on their way before one of them is settled.",
         ),
     ] = 10_000
+    cursor_flush_ms: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=10_000,
+            description="How often is written what consumers of subscriptions and groups have settled; what was not"
+            " written when the server fails comes again.",
+        ),
+    ] = 50
     amqp_idle_timeout_s: Annotated[
         float,
         Meta(

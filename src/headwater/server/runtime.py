@@ -27,6 +27,7 @@ from headwater.server.amqp.management.connections import ConnectionType
 from headwater.server.amqp.management.logs import LogType
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
+from headwater.server.consumers.consumers import Consumers
 from headwater.server.doors_file import forget_doors, write_doors
 from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import EndpointGroup, make_application
@@ -92,6 +93,7 @@ class Server:
         self._tls: ServerTls | None = None
         self._stream_listeners: list[StreamListener] = []
         self._amqp: AmqpDoor | None = None
+        self._consumers: Consumers | None = None
         self._amqp_listeners: list[AmqpListener] = []
         self._retention: asyncio.Task[None] | None = None
         self._http: HttpListener | None = None
@@ -164,6 +166,8 @@ class Server:
             await close_connections(self._streams)
         if self._amqp is not None:
             await close_amqp_connections(self._amqp)
+        if self._consumers is not None:
+            self._consumers.close()
         if self._passwords is not None:
             self._passwords.close()
         if self._catalogue is not None:
@@ -225,7 +229,8 @@ class Server:
         assert self._streams is not None, "the doors are opened in their order"
         loop = asyncio.get_running_loop()
         agent = Agent([LogType(store, self._streams.delete_log), ConnectionType(self._clients, loop)])
-        door = make_amqp_door(store, self._access, self._sasl, loop, settings, agent)
+        self._consumers = consumers = Consumers(store, loop, settings.cursor_flush_ms / 1000)
+        door = make_amqp_door(store, self._access, self._sasl, loop, settings, consumers, agent)
         self._amqp = door
         self._clients.add_door(lambda: amqp_clients(door), door.limits.connections_max)
         ports: list[tuple[int, ssl.SSLContext | None]] = [(settings.amqp_port, None)]

@@ -20,6 +20,7 @@ from headwater.amqp.events import (
     WindowOpened,
 )
 from headwater.amqp.link import Link
+from headwater.engine.subscriptions import Departure
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.door import Door, LinkKey
@@ -68,6 +69,8 @@ class Container:
         self.name = name
         self.container_id = machine.remote.container_id
         self.links: dict[Link, LinkHandler] = {}
+        self._departed: list[LinkHandler] = []
+        """Those of links that are gone, to which it matters when their session or the connection ends."""
         self.conversation = Conversation(self, door.agent)
         self._outlet = outlet
         self._events: dict[type[Event], Callable[[Any], None]] = {
@@ -104,12 +107,17 @@ class Container:
     def close(self) -> None:
         """The connection is gone, or about to be."""
         for link in list(self.links):
-            self._forget(link)
+            self._forget(link, Departure.CONNECTION_CLOSE)
+        for handler in self._departed:
+            handler.depart(Departure.CONNECTION_CLOSE)
+        self._departed.clear()
         self.conversation.close()
 
     def make_way_for(self, link: Link) -> None:
         """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first."""
-        self.door.evict(self._key(link))
+        key = self._key(link)
+        self.door.evict(key)
+        self.door.enter(key, self, link)
 
     # Of links
 
@@ -155,7 +163,10 @@ class Container:
         self.door.store.call_when_room(lambda: self._outlet.guarded(call))
 
     def break_link(self, link: Link, error: ErrorValue) -> None:
-        self._forget(link)
+        self.end_link(link, error)
+
+    def end_link(self, link: Link, error: ErrorValue | None = None) -> None:
+        self._forget(link, Departure.DETACH)
         link.detach(error)
         self._outlet.answered()
 
@@ -198,7 +209,6 @@ class Container:
             logger.info("%s: link %.100r refused: %s", self.name, link.name, error)
             link.refuse(error.value if isinstance(error, Refused) else error_of(error))
             return
-        self.door.enter(self._key(link), self, link)
         self.links[link] = handler
         handler.start()
 
@@ -206,7 +216,7 @@ class Container:
         if event.error is not None:
             logger.info("%s: link %.100r detached: %s", self.name, event.link.name, event.error)
         link, handler = event.link, self.links.get(event.link)
-        self._forget(link)
+        self._forget(link, Departure.CLOSE if event.is_closed else Departure.DETACH)
         if event.is_answered:
             return
 
@@ -222,7 +232,10 @@ class Container:
         session = event.session
         handlers = [self.links[link] for link in session.links.values() if link in self.links]
         for handler in handlers:
-            self._forget(handler.link)
+            self._forget(handler.link, Departure.SESSION_END)
+        for handler in self._departed:
+            if handler.link.session is session:
+                handler.depart(Departure.SESSION_END)
         if not event.is_answered:
             self._when_settled(handlers, session.end)
 
@@ -241,11 +254,13 @@ class Container:
             left += handler.when_settled(settled)
         settled()
 
-    def _forget(self, link: Link) -> None:
+    def _forget(self, link: Link, how: Departure) -> None:
         handler = self.links.pop(link, None)
         if handler is not None:
+            handler.depart(how)
             handler.close()
             self.door.leave(self._key(link), link)
+            self._departed = [each for each in (*self._departed, handler) if each.awaits_more]
 
     def _key(self, link: Link) -> LinkKey:
         return self.vhost, self.identity.user, self.container_id, link.name, link.role

@@ -20,11 +20,13 @@ from headwater.encoding.amqp_types import Symbol
 from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
+from headwater.server.amqp.dealing import Dealers
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.management.agent import Agent
 from headwater.server.amqp.management.replies import WaitingBytes
 from headwater.server.amqp.nodes import AutoCreate, Nodes
 from headwater.server.config import Settings
+from headwater.server.consumers.consumers import Consumers
 from headwater.server.security.access import Access
 from headwater.server.security.name_pattern import compile_pattern
 from headwater.server.security.sasl import Sasl
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 __all__ = ["Door", "LinkKey", "make_amqp_door"]
 
 READ_BUFFER_BYTES = 1 << 20
-OFFERED_CAPABILITIES = (Symbol("ANONYMOUS-RELAY"), EVENT_STREAMS)
+OFFERED_CAPABILITIES = (Symbol("ANONYMOUS-RELAY"), EVENT_STREAMS, Symbol("SHARED-SUBS"))
 
 LinkKey = tuple[str, str, str, str, Role]
 """Section 2.6.1: a link is named by its containers, its name and its direction; nobody takes another user's."""
@@ -50,6 +52,7 @@ def make_amqp_door(
     sasl: Sasl,
     loop: asyncio.AbstractEventLoop,
     settings: Settings,
+    consumers: Consumers,
     agent: Agent | None = None,
 ) -> Door:
     """The door as the settings want it; `agent` answers for the whole server where there are other doors too."""
@@ -70,7 +73,7 @@ def make_amqp_door(
     container_id = f"headwater-{uuid.uuid4()}"
     nodes = Nodes(store, access, auto_create)
     nodes.delete_left_over()
-    return Door(store, access, sasl, loop, limits, nodes, container_id, agent)
+    return Door(store, access, sasl, loop, limits, nodes, consumers, container_id, agent)
 
 
 class Door:
@@ -84,10 +87,13 @@ class Door:
         loop: asyncio.AbstractEventLoop,
         limits: Limits,
         nodes: Nodes,
+        consumers: Consumers,
         container_id: str,
         agent: Agent | None = None,
     ) -> None:
         self.store = store
+        self.consumers = consumers
+        self.dealers = Dealers(loop)
         self.access = access
         self.sasl = sasl
         self.loop = loop

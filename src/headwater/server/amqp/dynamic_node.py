@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from headwater.amqp.events import Deliveries
 from headwater.amqp.messaging import DeliveryState
 from headwater.encoding.ranges import IdRange
 from headwater.server.amqp.link_owner import LinkHandler
+from headwater.server.amqp.nodes import LogNode
 
-__all__ = ["DynamicNode"]
+if TYPE_CHECKING:
+    from headwater.server.amqp.container import Container
+
+__all__ = ["DynamicNode", "dynamic_node"]
 
 
 class DynamicNode(LinkHandler):
@@ -42,3 +48,12 @@ class DynamicNode(LinkHandler):
     def close(self) -> None:
         self._handler.close()
         self._delete()
+
+
+def dynamic_node(
+    container: Container, partition_id: str | None
+) -> tuple[LogNode, Callable[[LinkHandler], DynamicNode]]:
+    """A new node for a link of a container, and what makes it go with the link; raises `Refused`."""
+    nodes, vhost = container.door.nodes, container.vhost
+    node = nodes.dynamic(container.identity, vhost, container.container_id, partition_id)
+    return node, lambda handler: DynamicNode(node.name, handler, partial(nodes.delete, vhost, node.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from headwater.amqp.definitions import Condition
-from headwater.amqp.messaging import Source, TerminusDurability
+from headwater.amqp.messaging import Source
 from headwater.encoding.amqp_types import Symbol
 from headwater.server.amqp.nodes import Refused
 from headwater.server.amqp.offsets import Start
@@ -24,10 +24,6 @@ def start_for_jms(source: Source, start: Start) -> Start:
     """Where such a client begins to read; any other as it asked. Raises `Refused`."""
     if NODE_KINDS.isdisjoint(source.capabilities):
         return start
-    if source.durable is not TerminusDurability.NONE:
-        raise Refused(
-            Condition.NOT_IMPLEMENTED, "there are no durable subscriptions here; use one that is not durable"
-        )
     for name in source.filter or {}:
         if name not in start.applied:
             raise Refused(

@@ -11,6 +11,7 @@ from headwater.amqp.events import Deliveries
 from headwater.amqp.link import Link
 from headwater.amqp.messaging import DeliveryState
 from headwater.encoding.ranges import IdRange
+from headwater.engine.subscriptions import Departure
 from headwater.errors import StorageError
 from headwater.log.partition import Partition
 
@@ -37,6 +38,14 @@ class LinkHandler:
 
     def when_settled(self, call: Callable[[], None]) -> bool:
         """Call back when all that came is settled; False if it is already."""
+        return False
+
+    def depart(self, how: Departure) -> None:
+        """The link goes, in this way; told before `close`, and again as its session and connection end."""
+
+    @property
+    def awaits_more(self) -> bool:
+        """Whether it matters to what the link consumed from when its session, or its connection, ends."""
         return False
 
     def close(self) -> None:
@@ -88,6 +97,9 @@ class LinkOwner(Protocol):
 
     def break_link(self, link: Link, error: ErrorValue) -> None:
         """Detach a link because of this."""
+
+    def end_link(self, link: Link) -> None:
+        """Detach a link gracefully."""
 
     def note_failure(self, partition: Partition, error: StorageError) -> None:
         """A partition could not be read or written."""

@@ -22,7 +22,7 @@ from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
 from headwater.server.security.name_pattern import NamePattern
 
-__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused", "no_partition"]
+__all__ = ["AutoCreate", "LogNode", "Nodes", "Refused", "no_partition", "whole"]
 
 RESERVED_PREFIX = "$"
 QUEUES_PREFIX = "/queues/"
@@ -174,13 +174,13 @@ class Nodes:
     def _find(self, vhost: str, name: str) -> LogNode | None:
         log = self._store.logs.get((vhost, name))
         if log is not None:
-            return _node_of(log)
+            return whole(log)
         partition = self._store.stream(name, vhost)
         if partition is None:
             return None
-        whole = next(_node_of(each) for each in self._store.logs.values() if partition in each.partitions)
-        id_ = whole.ids[whole.partitions.index(partition)]
-        return LogNode(name, whole.log, (partition,), (id_,), is_bound=True)
+        found = next(whole(each) for each in self._store.logs.values() if partition in each.partitions)
+        id_ = found.ids[found.partitions.index(partition)]
+        return LogNode(name, found.log, (partition,), (id_,), is_bound=True)
 
     def _created(self, identity: Identity, vhost: str, name: str, partition_id: str | None) -> LogNode:
         policy = self._auto_create
@@ -215,7 +215,7 @@ class Nodes:
             raise Refused(Condition.RESOURCE_LIMIT_EXCEEDED, str(error)) from error
         except HeadwaterError as error:
             raise Refused(Condition.INVALID_FIELD, str(error)) from error
-        return _node_of(log)
+        return whole(log)
 
 
 def no_partition(partition_id: str, ids: Sequence[str], name: str) -> Refused:
@@ -231,7 +231,8 @@ def _check_partition(partition_id: str, ids: Sequence[str], name: str) -> None:
         raise no_partition(partition_id, ids, name)
 
 
-def _node_of(log: Log) -> LogNode:
+def whole(log: Log) -> LogNode:
+    """A log with all of its partitions, as they are now."""
     return LogNode(log.name, log, tuple(log.partitions), log.definition.partition_ids)
 
 

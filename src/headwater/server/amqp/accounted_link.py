@@ -1,0 +1,214 @@
+"""Links whose deliveries are accounted for: what goes out is taken from a cursor, and settled there by the client."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.amqp.messaging import Accepted, DeliveryState, Modified, Rejected, Released, Source
+from headwater.amqp.sender_link import SenderLink
+from headwater.encoding.ranges import IdRange
+from headwater.engine.cursor import Cursor
+from headwater.engine.cursor_set import PartitionRun
+from headwater.engine.delivery import Outcome
+from headwater.errors import PartitionDeleted, StorageError
+from headwater.server.amqp.delivery_offsets import DeliveryOffsets
+from headwater.server.amqp.feed import Feed
+from headwater.server.amqp.feeds import Feeds
+from headwater.server.amqp.intake import error_of
+from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
+from headwater.server.amqp.nodes import Refused
+from headwater.server.consumers.consumers import Consumers
+
+__all__ = ["AccountedLink"]
+
+BYTES_PER_WRITE = 128 * 1024
+SELECTED_FROM = 256
+"""So many messages are taken at least where a filter is to choose from them, whatever the credit."""
+
+
+class AccountedLink(LinkHandler):
+    """What subscribers and members of groups have in common; they say whose the cursors are."""
+
+    def __init__(self, link: SenderLink, owner: LinkOwner, consumers: Consumers, name: str) -> None:
+        self.link: SenderLink = link
+        self.name = name
+        """Of the log, as permissions know it."""
+        self._owner = owner
+        self._consumers = consumers
+        self._offsets = DeliveryOffsets()
+        self._is_closed = False
+
+    # Of those who know the cursors
+
+    def _settle(
+        self, partition: int, first: int, end: int, outcome: Outcome, *, is_undeliverable_here: bool = False
+    ) -> tuple[Cursor[Any], int]:
+        """Tell what became of messages; gives the cursor, and the sequence that makes it durable."""
+        raise NotImplementedError
+
+    def _more_is_due(self) -> None:
+        """Something has come back, or there is room for more to be handed out."""
+        raise NotImplementedError
+
+    # From the client
+
+    def settled(self, ranges: Sequence[IdRange], state: DeliveryState | None, *, is_settled: bool) -> None:
+        meaning = _meaning(state, self._default_outcome() if is_settled else None)
+        if meaning is None:
+            return  # the client has more to say
+        outcome, is_undeliverable_here = meaning
+        for ids in ranges:
+            waited_for = [
+                self._settle(
+                    each.partition,
+                    each.first,
+                    each.end,
+                    outcome,
+                    is_undeliverable_here=is_undeliverable_here,
+                )
+                for each in self._offsets.of(*ids)
+            ]
+            if not is_settled:
+                self._when_durable(waited_for, partial(self._answer, ids, state))
+        self._consumers.note_changes()
+        self._more_is_due()
+
+    def when_settled(self, call: Callable[[], None]) -> bool:
+        return self._consumers.when_written(call)
+
+    def close(self) -> None:
+        self._is_closed = True
+
+    def failed(self, error: StorageError) -> None:
+        """What the link asked for could not be recorded."""
+        self._owner.break_link(self.link, error_of(error))
+
+    def stolen(self) -> None:
+        """Another link took its place."""
+        error = ErrorValue(Condition.LINK_STOLEN, f"another receiver took over from link {self.link.name!r}")
+        self._owner.break_link(self.link, error)
+
+    # To the client
+
+    def room(self, feeds: Feeds) -> int:
+        """Messages to take now; what a filter leaves out costs no credit."""
+        if self._is_closed or not self._owner.can_deliver():
+            return 0
+        room = self.link.room
+        return max(room, SELECTED_FROM) if room and feeds.selects else room
+
+    def _may_read(self) -> bool:
+        """Whether the user may still read; else the link is ended."""
+        if self._owner.may_read(self.name):
+            return True
+        error = ErrorValue(Condition.UNAUTHORIZED_ACCESS, f"reading {self.name!r} is no longer allowed")
+        self._owner.break_link(self.link, error)
+        return False
+
+    def send(self, feeds: Feeds, runs: Sequence[PartitionRun]) -> int:
+        """Send what a cursor handed out; what cannot go now it gets back. Gives how many it was done with."""
+        done_count = 0
+        for each in runs:
+            run, reached = each.run, each.run.first
+            try:
+                feed = feeds.at(each.partition, reached)
+                while reached < run.end and self.link.may_send and self._owner.can_deliver():
+                    before, reached = reached, self._send_some(feeds, feed, each, reached)
+                    self._owner.flush()
+                    if reached == before:
+                        break
+                feeds.note_end(each.partition, feed)
+            except StorageError as error:
+                self._broken(feeds, each.partition, error)
+            except Refused as refused:
+                self._owner.break_link(self.link, refused.value)
+            if reached < run.end and not self._is_closed:
+                self._settle(each.partition, reached, run.end, Outcome.RELEASED)
+            done_count += reached - run.first
+        self._consumers.note_changes()
+        return done_count
+
+    def _send_some(self, feeds: Feeds, feed: Feed, each: PartitionRun, reached: int) -> int:
+        """Send the next messages of a run; gives up to where it is done with."""
+        run, id_ = each.run, self.link.session.next_delivery_id
+        sent = feed.send(
+            self.link, BYTES_PER_WRITE, feeds.when_read, end=run.end, delivery_count=run.delivery_count
+        )
+        for first, end in sent:
+            if self.link.sends_settled:
+                self._settle(each.partition, first, end, Outcome.ACCEPTED)
+            else:
+                self._offsets.note(id_, each.partition, first, end, self.link.unsettled.has_any)
+                id_ += end - first
+        following = min(max(feed.position, reached), run.end)
+        for first, end in _between(sent, reached, following):
+            self._settle(each.partition, first, end, Outcome.ACCEPTED)
+        return following
+
+    def drained(self) -> None:
+        """There is nothing more for now."""
+        if self.link.is_draining:
+            self.link.drained()
+            self._owner.answered()
+
+    # Helpers
+
+    def _default_outcome(self) -> DeliveryState:
+        """What it means that a delivery is settled, and nothing said of it."""
+        source = self.link.remote.source
+        default = source.default_outcome if isinstance(source, Source) else None
+        return Released() if default is None else default
+
+    def _answer(self, ids: IdRange, state: DeliveryState | None) -> None:
+        if not self._is_closed:
+            self.link.settle(ids, state)
+            self._owner.answered()
+
+    def _when_durable(self, waited_for: Sequence[tuple[Cursor[Any], int]], call: Callable[[], None]) -> None:
+        """Call when all these settlements are on disk."""
+        left = 1
+
+        def durable() -> None:
+            nonlocal left
+            left -= 1
+            if not left:
+                self._owner.guarded(call)
+
+        for cursor, sequence in waited_for:
+            left += self._consumers.wait(cursor, sequence, durable)
+        durable()
+
+    def _broken(self, feeds: Feeds, number: int, error: StorageError) -> None:
+        if not isinstance(error, PartitionDeleted):
+            self._owner.note_failure(feeds.partitions[number], error)
+        self._owner.break_link(self.link, error_of(error))
+
+
+def _between(sent: Sequence[IdRange], start: int, end: int) -> Iterator[IdRange]:
+    """What lies before, between and behind ranges in order."""
+    for first, following in sent:
+        if start < first:
+            yield start, first
+        start = following
+    if start < end:
+        yield start, end
+
+
+def _meaning(state: DeliveryState | None, default: DeliveryState | None) -> tuple[Outcome, bool] | None:
+    """What a delivery state says, and whether of this link alone; None if it is not the end of a delivery."""
+    with contextlib.suppress(KeyError):
+        return _PLAIN[type(state)], False
+    if isinstance(state, Modified):
+        return Outcome.FAILED if state.delivery_failed else Outcome.RELEASED, state.undeliverable_here
+    return None if default is None else _meaning(default, Released())
+
+
+_PLAIN: dict[type, Outcome] = {
+    Accepted: Outcome.ACCEPTED,
+    Rejected: Outcome.REJECTED,
+    Released: Outcome.RELEASED,
+}

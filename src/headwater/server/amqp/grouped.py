@@ -1,0 +1,227 @@
+"""Event Stream Extensions, section 4.5: links that consume in a group.
+
+start ──> Groups.attach ──┬─> attached: to one partition, or agnostic and assigned some; the attach is answered
+                          ├─> pending: nothing is said for now
+                          └─> refused
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from headwater.amqp.definitions import Condition, ErrorValue
+from headwater.amqp.event_streams import EPOCH
+from headwater.amqp.sender_link import SenderLink
+from headwater.encoding.amqp_types import Symbol
+from headwater.engine.cursor import Cursor
+from headwater.engine.delivery import Outcome
+from headwater.engine.group import Group
+from headwater.engine.group_effects import Attached, GroupAttach, GroupRefusal, GroupRefused
+from headwater.engine.group_record import GroupDefinition
+from headwater.engine.subscriptions import Departure
+from headwater.errors import StorageError
+from headwater.log.partition import Partition
+from headwater.server.amqp.accounted_link import AccountedLink
+from headwater.server.amqp.feeds import Feeds
+from headwater.server.amqp.link_owner import LinkOwner
+from headwater.server.amqp.nodes import LogNode
+from headwater.server.amqp.offsets import Start
+from headwater.server.consumers.consumer import Member
+from headwater.server.consumers.consumers import Consumers
+from headwater.server.management.policies import cursor_limits, group_policy
+
+__all__ = ["Grouped"]
+
+MESSAGES_PER_TURN = 8_192
+TAKEN_MAX = 4_096
+
+
+class Grouped(AccountedLink):
+    """A member of a consumer group."""
+
+    def __init__(
+        self,
+        link: SenderLink,
+        owner: LinkOwner,
+        consumers: Consumers,
+        node: LogNode,
+        start: Start,
+        definition: GroupDefinition,
+        asked: GroupAttach,
+        accept: Callable[[str | None, int], None],
+    ) -> None:
+        """`accept` answers the attach, with the id of a partition and the epoch."""
+        super().__init__(link, owner, consumers, node.name)
+        self._node = node
+        self._definition = definition
+        self._asked = asked
+        self._accept = accept
+        self._feeds = Feeds(node, start, self._call_soon)
+        self._group: Group[Member] | None = None
+        self._is_called = False
+        self._starting: set[int] = set()
+        """Partitions whose first position is on its way to the disk."""
+        self._watched: set[Partition] = set()
+
+    # LinkHandler
+
+    def start(self) -> None:
+        policies = self._node.log.definition.settings
+        self._consumers.join(
+            self,
+            self._definition,
+            self._asked,
+            group_policy(policies),
+            len(self._node.log.numbers),
+            cursor_limits(policies),
+        )
+
+    def flow(self) -> None:
+        self._call_soon()
+
+    def pump(self) -> None:
+        """Send what there is, as far as credit, window, socket and this turn of the loop allow."""
+        self._is_called = False
+        group = self._group
+        if self._is_closed or group is None or not self._may_read():
+            return
+        self.link.send_rest()
+        left = MESSAGES_PER_TURN
+        while room := self.room(self._feeds):
+            if left <= 0:
+                self._call_soon()
+                break
+            owned = [each for each in group.partitions_of(self) if each not in self._starting]
+            done_count = self.send(
+                self._feeds, group.take(self, min(room, TAKEN_MAX), self._feeds.ends(owned))
+            )
+            if not done_count:
+                break
+            left -= done_count
+        if not (self.link.credit and (self._feeds.are_waiting or left <= 0)):
+            self.drained()
+
+    def depart(self, how: Departure) -> None:
+        self._consumers.leave(self, is_closed=how is Departure.CLOSE)
+
+    def close(self) -> None:
+        super().close()
+        self._watch(set())
+        self._feeds.close()
+
+    # Member
+
+    def attached(self, attached: Attached[Member]) -> None:
+        """It is in the group: answer, and begin."""
+        if self._is_closed:
+            return
+        self._group = self._consumers.groups.of(self)
+        number = attached.partition
+        if number is not None and attached.needs_start:
+            self._begin(number, partial(self._answer_attach, attached))
+        else:
+            self._answer_attach(attached)
+
+    def group_refused(self, refused: GroupRefused[Member]) -> None:
+        """It is not in the group."""
+        words = f"{refused.why.value}: {self._definition.id.name!r:.100} on {self._definition.id.log!r:.100}"
+        info: dict[Symbol, Any] | None = None
+        if refused.epoch is not None:
+            words += f"; the current epoch is {refused.epoch}"
+            info = {EPOCH: refused.epoch}
+        self._owner.break_link(self.link, ErrorValue(_CONDITIONS[refused.why], words, info))
+
+    def rebalanced(self) -> None:
+        """Others are to have the partition: the client attaches anew, and gets one that is free."""
+        self._owner.end_link(self.link)
+
+    def assigned(self, partitions: tuple[int, ...], needs_start: tuple[int, ...]) -> None:
+        """It has these partitions from now on."""
+        if self._is_closed:
+            return
+        self._feeds.follow()
+        for number in needs_start:
+            self._begin(number, self._call_soon)
+        self._watch({self._feeds.partitions[number] for number in partitions})
+        self._call_soon()
+
+    def revoked(self, partition: int) -> None:
+        """What it holds of a partition is no longer its."""
+        self._offsets.forget(partition)
+
+    def ended(self) -> None:
+        """The group is no more."""
+        words = f"consumer group {self._definition.id.name!r:.100} of {self.name!r:.100} was ended"
+        self._owner.break_link(self.link, ErrorValue(Condition.RESOURCE_DELETED, words))
+
+    # AccountedLink
+
+    def _settle(
+        self, partition: int, first: int, end: int, outcome: Outcome, *, is_undeliverable_here: bool = False
+    ) -> tuple[Cursor[Any], int]:
+        assert self._group is not None, "what was sent was taken from the group"
+        cursor = self._group.cursors.by_partition[partition]
+        sequence, effects = self._group.settle(
+            self, partition, first, end, outcome, is_undeliverable_here=is_undeliverable_here
+        )
+        if effects:
+            self._consumers.group_changed(effects)
+        return cursor, sequence
+
+    def _more_is_due(self) -> None:
+        self._call_soon()
+
+    # Helpers
+
+    def _answer_attach(self, attached: Attached[Member]) -> None:
+        number = attached.partition
+        id_ = None if number is None else self._feeds.id_of(number)
+        self._accept(id_, attached.epoch)
+        self._owner.answered()
+        if number is not None:
+            self._watch({self._feeds.partitions[number]})
+        self._call_soon()
+
+    def _begin(self, number: int, then: Callable[[], None]) -> None:
+        """Start a partition where the filter says, or with what comes from now on."""
+        assert self._group is not None, "it is in the group"
+        self._starting.add(number)
+
+        def begun(error: StorageError | None) -> None:
+            self._starting.discard(number)
+            if self._is_closed:
+                return
+            if error is not None:
+                self.failed(error)
+            else:
+                self._owner.guarded(then)
+
+        self._consumers.begin(self._group, number, self._feeds.start_of(number), begun)
+
+    def _watch(self, partitions: set[Partition]) -> None:
+        """Be called when there is more in these, and no others."""
+        for partition in self._watched - partitions:
+            partition.on_committed.discard(self._call_soon)
+        for partition in partitions - self._watched:
+            partition.on_committed.add(self._call_soon)
+        self._watched = partitions
+
+    def _call_soon(self) -> None:
+        if not self._is_called and not self._is_closed:
+            self._is_called = True
+            self._owner.call_soon(self.pump)
+
+
+_CONDITIONS: dict[GroupRefusal, Symbol] = {
+    GroupRefusal.NOT_CONFIGURED: Condition.NOT_FOUND,
+    GroupRefusal.TOO_MANY: Condition.RESOURCE_LIMIT_EXCEEDED,
+    GroupRefusal.NAME_TOO_LONG: Condition.INVALID_FIELD,
+    GroupRefusal.UNKNOWN_PARTITION: Condition.NOT_FOUND,
+    GroupRefusal.BAD_EPOCH: Condition.INVALID_FIELD,
+    GroupRefusal.OWNED: Condition.RESOURCE_LOCKED,
+    GroupRefusal.STALE_EPOCH: Condition.RESOURCE_LOCKED,
+    GroupRefusal.NONE_FREE: Condition.LINK_DETACH_FORCED,
+    GroupRefusal.WAITED_TOO_LONG: Condition.LINK_DETACH_FORCED,
+}
