@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import struct
+from typing import Any
 
 import pytest
 
@@ -126,17 +127,20 @@ def test_a_detach_is_answered_in_kind_and_its_handle_is_free(
 
 
 @pytest.mark.clause("AMQP links 4")
-def test_a_durable_terminus_is_answered_with_what_it_is(peer: AmqpWire, log: str) -> None:
-    """A log keeps what it has for everybody; what it does not keep is where one link stood."""
+def test_a_terminus_is_answered_with_what_it_is(peer: AmqpWire, log: str) -> None:
+    lasting: Any = {"expiry_policy": TerminusExpiryPolicy.NEVER, "timeout": 9}
     peer.sender(log)
-    wanted = Source(
-        log, durable=TerminusDurability.UNSETTLED_STATE, expiry_policy=TerminusExpiryPolicy.NEVER, timeout=9
-    )
-    given = peer.attach(Role.RECEIVER, wanted, Target(), handle=1).source
-    assert isinstance(given, Source)
-    assert given.durable is TerminusDurability.NONE
-    assert given.expiry_policy is TerminusExpiryPolicy.LINK_DETACH
-    assert given.timeout == 0
+    for handle, durable in enumerate(TerminusDurability, 1):
+        given = peer.attach(
+            Role.RECEIVER, Source(log, durable=durable, **lasting), Target(), handle=handle
+        ).source
+        assert isinstance(given, Source)
+        is_kept = durable is not TerminusDurability.NONE
+        assert given.durable is durable
+        assert given.expiry_policy == (
+            TerminusExpiryPolicy.NEVER if is_kept else TerminusExpiryPolicy.LINK_DETACH
+        )
+        assert given.timeout == (9 if is_kept else 0)
 
 
 @pytest.mark.clause("AMQP links 5")
@@ -242,8 +246,8 @@ def test_a_relay_rejects_the_one_message_that_can_go_nowhere(
 def test_the_relay_is_offered_and_no_capability_that_is_not_there(amqp_door: ListeningAmqp) -> None:
     with amqp_door.raw() as wire:
         wire.greet()
-        opened = wire.open(desired_capabilities=(Symbol("ANONYMOUS-RELAY"), Symbol("SHARED-SUBS")))
-        assert opened.offered_capabilities == ("ANONYMOUS-RELAY", "AMQP_EVENT_STREAMS_V1_0")
+        opened = wire.open(desired_capabilities=(Symbol("ANONYMOUS-RELAY"), Symbol("DELAYED_DELIVERY")))
+        assert opened.offered_capabilities == ("ANONYMOUS-RELAY", "AMQP_EVENT_STREAMS_V1_0", "SHARED-SUBS")
 
 
 @pytest.mark.clause("AMQP links 7")

@@ -81,7 +81,6 @@ def jms_source(address: str, kind: Symbol = TOPIC, **fields: Any) -> Source:
     [
         {"filter": NO_LOCAL},
         {"filter": {**FIRST, **SELECTOR, **NO_LOCAL}},
-        {"durable": TerminusDurability.UNSETTLED_STATE},
     ],
 )
 def test_who_does_not_look_at_what_it_is_granted_is_refused(
@@ -94,7 +93,7 @@ def test_who_does_not_look_at_what_it_is_granted_is_refused(
 
 
 def test_a_subscription_that_is_refused_makes_no_log(peer: AmqpWire, log: str) -> None:
-    durable = jms_source(log, durable=TerminusDurability.UNSETTLED_STATE)
+    durable = jms_source(log, durable=TerminusDurability.UNSETTLED_STATE, filter=NO_LOCAL)
     peer.refused(Condition.NOT_IMPLEMENTED, Role.RECEIVER, durable, Target())
     peer.refused(Condition.NOT_FOUND, Role.RECEIVER, Source(log), Target())
 
