@@ -11,6 +11,7 @@ from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.listener import AmqpListener, close_connections
 from headwater.server.amqp.nodes import AutoCreate, Nodes
 from headwater.server.consumers.consumers import Consumers
+from headwater.server.consumers.log_events import follow_logs
 from tests.conformance.amqp_wire import AmqpWire, opened_amqp
 from tests.conformance.listening import HOST, ListeningDoor
 
@@ -65,6 +66,7 @@ class ListeningAmqp(ListeningDoor):
         await super()._open()
         nodes = Nodes(self.store, self._access, self._auto_create)
         consumers = Consumers(self.store, self._loop, 0.01)
+        follow_logs(self.store, consumers)
         self.amqp = Door(
             self.store, self._access, self._sasl, self._loop, self.limits, nodes, consumers, CONTAINER_ID
         )

@@ -70,6 +70,12 @@ class CursorSet(Generic[C]):
         """The log has these partitions and no others: cursors on others are forgotten."""
         return self._forget([partition for partition in self.by_partition if partition not in partitions])
 
+    def limit(self, limits: CursorLimits) -> None:
+        """What cursors may cost, and what becomes of messages that nobody takes, is this from now on."""
+        self.limits = limits
+        for cursor in self.by_partition.values():
+            cursor.limits = limits
+
     def take(
         self, consumer: C, count_max: int, ends: Mapping[int, int], partitions: Sequence[int]
     ) -> list[PartitionRun]:

@@ -28,6 +28,7 @@ from headwater.server.amqp.management.logs import LogType
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.consumers.consumers import Consumers
+from headwater.server.consumers.log_events import follow_logs
 from headwater.server.doors_file import forget_doors, write_doors
 from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import EndpointGroup, make_application
@@ -230,6 +231,7 @@ class Server:
         loop = asyncio.get_running_loop()
         agent = Agent([LogType(store, self._streams.delete_log), ConnectionType(self._clients, loop)])
         self._consumers = consumers = Consumers(store, loop, settings.cursor_flush_ms / 1000)
+        follow_logs(store, consumers)
         door = make_amqp_door(store, self._access, self._sasl, loop, settings, consumers, agent)
         self._amqp = door
         self._clients.add_door(lambda: amqp_clients(door), door.limits.connections_max)

@@ -40,6 +40,8 @@ class AccountedLink(LinkHandler):
         self._owner = owner
         self._consumers = consumers
         self._offsets = DeliveryOffsets()
+        self._announced: list[str] | None = None
+        """Partitions that the link has now, and before it had others: its next delivery says so (ES-17)."""
         self._is_closed = False
 
     # Of those who know the cursors
@@ -136,8 +138,15 @@ class AccountedLink(LinkHandler):
         """Send the next messages of a run; gives up to where it is done with."""
         run, id_ = each.run, self.link.session.next_delivery_id
         sent = feed.send(
-            self.link, BYTES_PER_WRITE, feeds.when_read, end=run.end, delivery_count=run.delivery_count
+            self.link,
+            BYTES_PER_WRITE,
+            feeds.when_read,
+            end=run.end,
+            delivery_count=run.delivery_count,
+            announced=self._announced,
         )
+        if sent:
+            self._announced = None
         for first, end in sent:
             if self.link.sends_settled:
                 self._settle(each.partition, first, end, Outcome.ACCEPTED)

@@ -125,11 +125,13 @@ class Feed:
         *,
         end: int = OFFSET_END,
         delivery_count: int = 0,
+        announced: Sequence[str] | None = None,
     ) -> list[IdRange]:
         """Send messages before `end` as far as the link allows, one at least; gives their offsets.
 
-        They are none at the end, while the disk works, and when much was passed over. Raises `StorageError`, and
-        `Refused` if the next message is larger than the receiver takes.
+        The first one says which partitions the link has, if those are others than before. They are none at the end,
+        while the disk works, and when much was passed over. Raises `StorageError`, and `Refused` if the next message
+        is larger than the receiver takes.
         """
         sent: list[IdRange] = []
         if not self._records and not self._next_records(when_read):
@@ -139,7 +141,10 @@ class Feed:
             records = self._records[0]
             start = records.offset
             count = min(records.count, end - start)
-            if delivery_count:
+            if announced is not None:
+                self._send_one(link, records, delivery_count, announced)
+                announced = None
+            elif delivery_count:
                 self._send_again(link, records, count, bytes_max, delivery_count)
             else:
                 self._send_run(link, records, count, bytes_max)
@@ -170,8 +175,17 @@ class Feed:
             self._send_one(link, records, delivery_count)
             count -= 1
 
-    def _send_one(self, link: SenderLink, records: _Records, delivery_count: int) -> None:
-        annotations = self._annotations + offset_digits(records.offset)
+    def _send_one(
+        self,
+        link: SenderLink,
+        records: _Records,
+        delivery_count: int,
+        announced: Sequence[str] | None = None,
+    ) -> None:
+        annotations = self._annotations
+        if announced is not None:
+            annotations = annotations_before_offset(self._event.timestamp_ms, self.partition_id, announced)
+        annotations += offset_digits(records.offset)
         message = message_to_send(_first_record(records), annotations, delivery_count)
         if 0 < link.message_size_bytes_max < len(message):
             raise Refused(

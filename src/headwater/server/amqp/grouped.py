@@ -74,7 +74,7 @@ class Grouped(AccountedLink):
             self._definition,
             self._asked,
             group_policy(policies),
-            len(self._node.log.numbers),
+            self._node.log.numbers,
             cursor_limits(policies),
         )
 
@@ -145,6 +145,7 @@ class Grouped(AccountedLink):
         for number in needs_start:
             self._begin(number, self._call_soon)
         self._watch({self._feeds.partitions[number] for number in partitions})
+        self._announced = [self._feeds.id_of(number) for number in partitions]
         self._call_soon()
 
     def revoked(self, partition: int) -> None:

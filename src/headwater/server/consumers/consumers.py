@@ -44,10 +44,12 @@ from headwater.engine.subscriptions import (
     Woken,
 )
 from headwater.errors import StorageError
+from headwater.log.log import Log
 from headwater.log.store import Store
 from headwater.server.consumers.consumer import Member, Subscriber
 from headwater.server.consumers.restart import restore
 from headwater.server.consumers.state_writer import StateWriter, Write
+from headwater.server.management.policies import cursor_limits, group_policy
 
 __all__ = ["Consumers"]
 
@@ -183,6 +185,15 @@ class Consumers:
         self._of_subscriptions(self.subscriptions.log_changed(vhost, log, partitions))
         self._of_groups(self.groups.log_changed(vhost, log, partitions, self._now_ms()))
         self.note_changes()
+
+    def policies_changed(self, log: Log) -> None:
+        """What a log wants of its consumers has changed; it holds for those that are there, too."""
+        limits, policy = cursor_limits(log.definition.settings), group_policy(log.definition.settings)
+        for subscription in self.subscriptions.on_log(log.definition.vhost, log.name):
+            subscription.cursors.limit(limits)
+        for group in self.groups.on_log(log.definition.vhost, log.name):
+            group.policy = policy
+            group.cursors.limit(limits)
 
     # Effects
 
