@@ -16,6 +16,7 @@ __all__ = [
     "InvalidEntries",
     "InvalidExpression",
     "InvalidField",
+    "InvalidFilter",
     "InvalidSettings",
     "InvalidStagedCommit",
     "InvalidValue",
@@ -131,6 +132,16 @@ class InvalidCloudEvent(PeerError):
         self.attribute, self.reason = attribute, reason
         subject = "it" if attribute is None else f"its {attribute}"
         super().__init__(f"this is no valid CloudEvent: {subject} {reason}; correct it and send it again")
+
+
+class InvalidFilter(PeerError):
+    """A filter of a subscription that says nothing we understand; `place` is where, as in `filters[0].prefix.type`."""
+
+    condition: ClassVar[str] = "amqp:invalid-field"
+
+    def __init__(self, place: str, reason: str) -> None:
+        self.place, self.reason = place, reason
+        super().__init__(f"the filter is wrong at {place}: {reason}; correct it and try again")
 
 
 # Our caller's fault: a request that cannot be met as it stands.

@@ -1,0 +1,117 @@
+"""CloudEvents SQL 1.0, sections 3.4 and 3.7: casts between the types, arithmetic in 32 bits, and LIKE.
+
+What cannot be cast, and a result that 32 bits do not hold, is None.
+"""
+
+from __future__ import annotations
+
+import base64
+import operator
+import re
+from collections.abc import Callable, Mapping
+
+from headwater.cloudevents.attributes import AttributeValue
+from headwater.cloudevents.cesql import Type, Value
+from headwater.encoding.expression_like import like_matcher
+
+__all__ = [
+    "CASTS",
+    "INTEGER_MAX",
+    "INTEGER_MIN",
+    "ORDERS",
+    "calculate",
+    "in_range",
+    "pattern_matcher",
+    "text_of",
+    "to_boolean",
+    "to_integer",
+    "value_of",
+]
+
+INTEGER_MIN, INTEGER_MAX = -(1 << 31), (1 << 31) - 1
+
+_ESCAPE = "\\"
+_PLAIN_ESCAPE = re.compile(r"\\(?![%_])")
+_INTEGER = re.compile(r"([+-]?)0*([0-9]{1,10})")
+_BOOLEANS = {"true": True, "false": False}
+
+ORDERS: Mapping[str, Callable[[int, int], bool]] = {
+    "<": operator.lt,
+    ">": operator.gt,
+    "<=": operator.le,
+    ">=": operator.ge,
+}
+
+
+def value_of(attribute: AttributeValue) -> Value:
+    """What an attribute is in an expression: a string if it is neither a boolean nor a whole number of 32 bits."""
+    if isinstance(attribute, str | bool):
+        return attribute
+    if isinstance(attribute, int) and INTEGER_MIN <= attribute <= INTEGER_MAX:
+        return attribute
+    return text_of(attribute)
+
+
+def text_of(value: AttributeValue) -> str:
+    """A value as a string, as CloudEvents writes it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+
+
+def to_integer(value: Value) -> int | None:
+    """A value as an integer."""
+    if not isinstance(value, str):
+        return int(value)
+    match = _INTEGER.fullmatch(value)
+    return None if match is None else in_range(int(match[1] + match[2]))
+
+
+def to_boolean(value: Value) -> bool | None:
+    """A value as a boolean."""
+    return _BOOLEANS.get(value.lower()) if isinstance(value, str) else bool(value)
+
+
+CASTS: Mapping[Type, Callable[[Value], Value | None]] = {
+    Type.STRING: text_of,
+    Type.INTEGER: to_integer,
+    Type.BOOLEAN: to_boolean,
+}
+
+
+def calculate(symbol: str, left: int, right: int) -> int | None:
+    """The integer that two make."""
+    if right == 0 and symbol in "/%":
+        return None
+    return in_range(_OPERATIONS[symbol](left, right))
+
+
+def in_range(number: int) -> int | None:
+    """The same if 32 bits hold it."""
+    return number if INTEGER_MIN <= number <= INTEGER_MAX else None
+
+
+def pattern_matcher(pattern: str) -> Callable[[str], bool]:
+    """Section 3.4.3: a function that says whether text matches; a backslash is plain but before % and _."""
+    return like_matcher(_PLAIN_ESCAPE.sub(lambda _plain: 2 * _ESCAPE, pattern), _ESCAPE)
+
+
+def _quotient(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int:
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
+_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": _quotient,
+    "%": _remainder,
+}
