@@ -100,6 +100,16 @@ class Server:
         """End it without a warning."""
         self._end_by(signal.SIGKILL)
 
+    def terminate(self) -> None:
+        """Ask it to stop; `wait` gives its exit code."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGTERM)
+
+    def wait(self) -> int:
+        """Wait until it has ended by itself."""
+        assert self._process is not None
+        return self._process.wait(STOP_TIMEOUT_S)
+
     def end(self) -> None:
         """Make sure that nothing of it is left."""
         if self._process is not None and self._process.poll() is None:
