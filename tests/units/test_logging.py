@@ -6,7 +6,10 @@ import json
 import logging
 import sys
 
-from headwater.server.logging import JsonFormatter, PlainFormatter
+import pytest
+
+from headwater.server.audit import note_change
+from headwater.server.logging import JsonFormatter, PlainFormatter, configure
 
 
 def record_of(message: str, *, with_error: bool = False) -> logging.LogRecord:
@@ -37,3 +40,24 @@ def test_a_json_line_is_one_object() -> None:
     assert fields["message"] == 'a\n"b"'
     assert fields["level"] == "warning"
     assert "ValueError: of this kind" in fields["traceback"]
+
+
+def test_a_change_is_noted_however_quiet_the_log_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root, audit = logging.getLogger(), logging.getLogger("headwater.audit")
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    monkeypatch.setattr(audit, "level", audit.level)
+    configure("json", "error")
+    logging.getLogger("headwater.test").warning("not heard")
+    note_change("ada", "127.0.0.1:1", "http", "DELETE /logs/a", 204, changed='with "quotes"\nand lines')
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["audit"] == {
+        "user": "ada",
+        "peer": "127.0.0.1:1",
+        "door": "http",
+        "action": "DELETE /logs/a",
+        "outcome": 204,
+        "changed": 'with "quotes"\nand lines',
+    }

@@ -30,6 +30,8 @@ OK = ResponseCode.OK
 class Connection:
     """An opened connection without a socket: the session's outlet, and what came out of it."""
 
+    name = "here -> there"
+
     def __init__(self, door: Door, identity: Identity) -> None:
         self.machine = ServerConnection(door.peer_properties, ["PLAIN"])
         for command in (

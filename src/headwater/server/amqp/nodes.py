@@ -17,6 +17,7 @@ from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings
 from headwater.log.store import Store
+from headwater.server.audit import note_change
 from headwater.server.management.logs import is_valid_name, make_log, numbered_partitions
 from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
@@ -200,7 +201,9 @@ class Nodes:
         if partition_id is not None:
             # First, so that a link that is refused makes no log.
             _check_partition(partition_id, tuple(map(str, range(policy.partition_count))), name)
-        return self._make(vhost, name, policy.partition_count, LogSettings()).bound(partition_id)
+        made = self._make(vhost, name, policy.partition_count, LogSettings())
+        note_change(identity.user, "", "amqp", f"auto_create {name!r} in {vhost!r}", "created")
+        return made.bound(partition_id)
 
     def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:
         try:

@@ -12,6 +12,7 @@ from headwater.log.file_span import FileSpan
 from headwater.log.log import PARTITIONS_MAX
 from headwater.log.partition import Partition, PartitionState
 from headwater.log.reader import last_chunk_offset
+from headwater.server.audit import note_change
 from headwater.server.management.logs import is_valid_name
 from headwater.server.security.identity import Identity
 from headwater.server.streams.consuming import CREDIT_MAX, Filter, Subscription, start_offset
@@ -34,6 +35,9 @@ OK = ResponseCode.OK
 
 class Outlet(Protocol):
     """What a session asks of its connection."""
+
+    name: str
+    """From where to where."""
 
     def can_deliver(self) -> bool:
         """Whether more may be queued for the socket."""
@@ -385,6 +389,7 @@ class Session:
         elif self._may_configure(command.stream):
             code = self._door.topology.create(self.vhost, command.stream, command.arguments)
         self._machine.send(c.CreateResponse(command.correlation_id, code))
+        self._note(f"create the stream {command.stream!r}", code)
 
     def _delete(self, command: c.DeleteRequest) -> None:
         code = ResponseCode.ACCESS_REFUSED
@@ -393,6 +398,7 @@ class Session:
             gone = self._door.partitions_of(self.vhost, command.stream)
             code = self._door.topology.delete(self.vhost, command.stream)
         self._machine.send(c.DeleteResponse(command.correlation_id, code))
+        self._note(f"delete the stream {command.stream!r}", code)
         if code is OK:
             self._door.streams_deleted(self.vhost, gone)
 
@@ -407,6 +413,7 @@ class Session:
                 self.vhost, command.name, command.partitions, command.binding_keys, command.arguments
             )
         self._machine.send(c.CreateSuperStreamResponse(command.correlation_id, code))
+        self._note(f"create the super stream {command.name!r}", code)
 
     def _delete_super_stream(self, command: c.DeleteSuperStreamRequest) -> None:
         code = ResponseCode.ACCESS_REFUSED
@@ -415,8 +422,13 @@ class Session:
             gone = self._door.partitions_of(self.vhost, command.name)
             code = self._door.topology.delete_super_stream(self.vhost, command.name)
         self._machine.send(c.DeleteSuperStreamResponse(command.correlation_id, code))
+        self._note(f"delete the super stream {command.name!r}", code)
         if code is OK:
             self._door.streams_deleted(self.vhost, gone)
+
+    def _note(self, action: str, code: ResponseCode) -> None:
+        action = f"{action} in {self.vhost!r}"
+        note_change(self.identity.user, self._outlet.name, "stream", action, code.name.lower())
 
     def _metadata(self, command: c.MetadataRequest) -> None:
         if len(command.streams) > METADATA_STREAMS_MAX:

@@ -10,8 +10,13 @@ from headwater.amqp.management import OperationFailed, Request, Response, Status
 from headwater.errors import CallerError, LogExists, StorageError, UnknownLog
 from headwater.server.amqp.management.entity_types import Asker, EntityType, Operation
 from headwater.server.amqp.management.node_type import NodeType
+from headwater.server.audit import note_change
 
 __all__ = ["Agent"]
+
+READS = frozenset({"READ", "QUERY"})
+GET_PREFIX = "GET-"
+"""Operations that change nothing; all others stand in the audit log."""
 
 logger = logging.getLogger("headwater.amqp.management")
 
@@ -26,17 +31,22 @@ class Agent:
 
     async def answer(self, asker: Asker, request: Request) -> Response:
         """Do what is asked for; what goes wrong is a response too."""
+        response = await self._carried_out(asker, request)
+        if not (request.operation in READS or request.operation.startswith(GET_PREFIX)):
+            action = (
+                f"{request.operation} {request.type} {request.name or request.identity!r} in {asker.vhost!r}"
+            )
+            note_change(asker.identity.user, asker.peer, "amqp", action, int(response.status))
+        return response
+
+    async def _carried_out(self, asker: Asker, request: Request) -> Response:
         try:
-            response = await self._operation(request).carry_out(asker, request)
+            return await self._operation(request).carry_out(asker, request)
         except (OperationFailed, CallerError, StorageError) as error:
             return _failure(error).response
         except Exception:  # a bug of ours: the client is told no more than that
             logger.exception("%s of %s failed", request.operation, request.type)
             return Response(StatusCode.INTERNAL_ERROR, description="the log of the server says more")
-        if response.status is not StatusCode.OK:
-            named = request.name or request.identity
-            logger.info("%s %s %s %r", asker.identity.user, request.operation, request.type, named)
-        return response
 
     def _operation(self, request: Request) -> Operation:
         type_ = self._types.get(request.type)

@@ -155,7 +155,7 @@ class Conversation:
 
     async def _response(self, message: RequestMessage, bytes_max: int) -> Response:
         container = self._container
-        asker = Asker(container.door.access, container.identity, container.vhost, bytes_max)
+        asker = Asker(container.door.access, container.identity, container.vhost, bytes_max, container.name)
         try:
             request = message.request()
         except OperationFailed as failed:

@@ -23,9 +23,13 @@ Attributes: TypeAlias = Mapping[str, Callable[[EntityT], object]]
 class Asker(Viewer):
     """The user who asks, in the vhost of its connection."""
 
-    def __init__(self, access: Access, identity: Identity, vhost: str, response_bytes_max: int) -> None:
+    def __init__(
+        self, access: Access, identity: Identity, vhost: str, response_bytes_max: int, peer: str = ""
+    ) -> None:
         super().__init__(access, identity)
         self.vhost = vhost
+        self.peer = peer
+        """From where to where its connection goes."""
         self.response_bytes_max = response_bytes_max
         """A larger response cannot be sent to this one."""
 

@@ -12,10 +12,12 @@ from urllib.parse import unquote_to_bytes
 from aiohttp import web
 
 from headwater.errors import CallerError, StorageError, UnknownLog
+from headwater.server.audit import note_change
 from headwater.server.http.answers import Refused
 from headwater.server.http.authentication import BasicAuthentication
 from headwater.server.http.management import clients, connections, exchanges, overview, queues, vhosts
-from headwater.server.http.management.call import Call, Handler, Management, not_found
+from headwater.server.http.management.call import CHANGED, Call, Handler, Management, not_found
+from headwater.server.http.serving import peer_address
 from headwater.server.security.errors import CatalogueBusy, UnknownVhost
 from headwater.server.security.identity import Identity
 
@@ -32,6 +34,7 @@ logger = logging.getLogger("headwater.management")
 
 INTERNAL_ERROR = Refused(500, "internal_server_error", "the log of the server says more")
 
+READS = frozenset({"GET", "HEAD"})
 _IDENTITY = "identity"
 _Next = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -41,7 +44,21 @@ def make_management(management: Management, authentication: BasicAuthentication)
 
     @web.middleware
     async def guard(request: web.Request, handler: _Next) -> web.StreamResponse:
-        """Let in who has a name, also to what is not there, and answer every error in the one shape."""
+        """Let in who has a name, also to what is not there; answer every error in the one shape; note changes."""
+        response = await answered(request, handler)
+        if request.method not in READS:
+            identity: Identity | None = request.get(_IDENTITY)
+            note_change(
+                "" if identity is None else identity.user,
+                peer_address(request),
+                "http",
+                f"{request.method} {request.path_qs}",
+                response.status,
+                changed=request.get(CHANGED, ""),
+            )
+        return response
+
+    async def answered(request: web.Request, handler: _Next) -> web.StreamResponse:
         try:
             _check_path(request)
             request[_IDENTITY] = await authentication.identify(request)

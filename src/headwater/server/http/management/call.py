@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias, TypeVar
@@ -22,6 +21,7 @@ from headwater.server.streams.door import Door
 from headwater.server.streams.session import Session
 
 __all__ = [
+    "CHANGED",
     "Call",
     "Connected",
     "Handler",
@@ -33,11 +33,10 @@ __all__ = [
 ]
 
 BODY_BYTES_MAX = 64 * 1024
+CHANGED = "changed"
 
 Json: TypeAlias = dict[str, object]
 _T = TypeVar("_T")
-
-logger = logging.getLogger("headwater.management")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +87,8 @@ class Call(Viewer):
         return await read_json(self._request, kind, BODY_BYTES_MAX)
 
     def log_change(self, text: str) -> None:
-        """Note in the log of the server what this user did."""
-        logger.info("%s %s", self.identity.user, text)
+        """Have the audit log say what this user did."""
+        self._request[CHANGED] = text
 
     # What the user may see
 
