@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import tracemalloc
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headwater.engine.cursor import Cursor, CursorLimits, Flush
-from headwater.engine.cursor_record import Position, decode_position
+from headwater.engine.cursor_record import RECORD_RANGES_MAX, Position, decode_position
 from headwater.engine.delivery import DeadLetter, Outcome, Reason, Run
 
 ACCEPTED, REJECTED, RELEASED, FAILED = Outcome.ACCEPTED, Outcome.REJECTED, Outcome.RELEASED, Outcome.FAILED
@@ -268,6 +269,48 @@ def test_the_worst_that_consumers_can_do_costs_less_than_20_bytes_a_message() ->
     cursor = new()
     assert traced_bytes(cursor, 50_000, 2) < 50_000 * 20
     assert cursor.unsettled_count + cursor.due_count == cursor.range_count == 50_000
+
+
+@pytest.mark.parametrize("outcome", [ACCEPTED, FAILED])
+def test_a_million_messages_half_settled_in_turns_cost_20_megabytes_at_most_whatever_is_done_with_them(
+    outcome: Outcome,
+) -> None:
+    cursor, run = new(), 50
+    tracemalloc.start()
+    try:
+        while cursor.next_offset < 1_000_000:
+            for consumer in "abcd":
+                cursor.take(consumer, 1_000, 1_000_000)
+        for consumer in "abcd":
+            for first, end in cursor.unsettled(consumer):
+                for offset in range(first, end, 2 * run):
+                    cursor.settle(consumer, offset, offset + run, outcome)
+        assert cursor.range_count >= 10_000
+        cursor.begin_flush()
+        cursor.vanish("a")
+        cursor.begin_flush()
+        cursor.take("b", 1_000, 1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_flush_makes_no_more_of_a_cursor_than_a_record_holds() -> None:
+    cursor = new(keeps_rejected=True, delivery_count_max=9)
+    cursor.take("a", 120_000, 120_000)
+    for offset in range(0, 120_000, 6):
+        cursor.settle("a", offset, offset + 1, ACCEPTED)
+        cursor.settle("a", offset + 2, offset + 3, REJECTED)
+        cursor.settle("a", offset + 4, offset + 5, FAILED)
+    tracemalloc.start()
+    try:
+        assert cursor.begin_flush() is not None
+        assert tracemalloc.get_traced_memory()[1] < 300 * RECORD_RANGES_MAX
+    finally:
+        tracemalloc.stop()
+    position = cursor.position()
+    assert (len(position.settled), len(position.rejected), len(position.raised)) == (19_999, 20_000, 20_000)
+    assert cursor.position(2, 1) == Position(1, ((6, 7), (12, 13)), ((2, 3),), ((4, 5, 1),))
 
 
 class CursorAgainstModel(RuleBasedStateMachine):

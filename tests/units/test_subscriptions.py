@@ -354,15 +354,27 @@ def test_a_subscription_is_on_disk_only_with_its_cursors() -> None:
     assert [effect.key[:4] for effect in ended if isinstance(effect, Delete)] == [b"subs", b"curs", b"curs"]
 
 
-def test_ten_thousand_idle_durable_subscriptions_cost_a_third_of_what_they_may() -> None:
+@pytest.mark.parametrize("is_used", [False, True])
+def test_ten_thousand_idle_durable_subscriptions_cost_20_megabytes_at_most(is_used: bool) -> None:
+    flushes: CursorFlushes[str, str] = CursorFlushes()
+    subscriptions: Subscriptions[str] = Subscriptions(flushes)
     tracemalloc.start()
     try:
-        node = Node()
         for number in range(2_000):
-            node.granted(f"consumer-{number}", f"subscription-{number}", **DURABLE)
-            node.depart(f"consumer-{number}", Departure.DETACH)
-        node.flush()
+            attach = Attach(
+                "/", "orders", 7, LinkId(f"container-{number}", "a subscription", "ann"), **DURABLE
+            )
+            consumer = f"consumer-{number}"
+            *_, granted = subscriptions.attach(consumer, attach, {0: 10})
+            assert isinstance(granted, Granted)
+            if is_used:
+                granted.subscription.deal({consumer: 10}, {0: 100})
+                granted.subscription.settle(consumer, 0, 10, 20, Outcome.ACCEPTED)
+            subscriptions.depart(consumer, Departure.DETACH, 0)
+        while begun := flushes.begin(100):
+            for flush in begun:
+                flushes.done(flush)
         used = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
-    assert used * 5 < 33_000_000
+    assert used * 5 < 20_000_000

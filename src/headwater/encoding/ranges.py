@@ -39,6 +39,9 @@ class RangeBudget:
         return said
 
 
+_NONE = array("q")
+
+
 class IdRanges:
     """Disjoint ranges in ascending order; neighbours are joined."""
 
@@ -46,8 +49,9 @@ class IdRanges:
 
     def __init__(self, budget: RangeBudget | None = None) -> None:
         # Arrays, for a range then costs 16 bytes where it would cost 80: peers choose how many there are.
-        self._firsts = array("q")
-        self._ends = array("q")
+        # Most sets are empty, and these share theirs, which nothing is ever put into.
+        self._firsts = _NONE
+        self._ends = _NONE
         self._budget = budget
 
     def __bool__(self) -> bool:
@@ -83,7 +87,12 @@ class IdRanges:
         """Put the ids of a range in; those that are there already stay."""
         if first >= end:
             return
-        if not self._ends or first > self._ends[-1]:
+        if not self._ends:
+            self._firsts, self._ends = array("q", (first,)), array("q", (end,))
+            if self._budget is not None:
+                self._budget.change(1)
+            return
+        if first > self._ends[-1]:
             self._firsts.append(first)
             self._ends.append(end)
             if self._budget is not None:
@@ -100,6 +109,8 @@ class IdRanges:
         if first >= end:
             return []
         low = bisect_right(self._ends, first)
+        if low == len(self._firsts) or self._firsts[low] >= end:
+            return []
         high = bisect_left(self._firsts, end)
         found = zip(self._firsts[low:high], self._ends[low:high], strict=True)
         return [(max(one, first), min(other, end)) for one, other in found]
@@ -136,7 +147,11 @@ class IdRanges:
         self._replace(0, len(self._firsts), [])
 
     def _replace(self, low: int, high: int, ranges: list[IdRange]) -> None:
-        self._firsts[low:high] = array("q", [first for first, _ in ranges])
-        self._ends[low:high] = array("q", [end for _, end in ranges])
+        firsts = array("q", [first for first, _ in ranges])
+        ends = array("q", [end for _, end in ranges])
+        if high - low == len(self._firsts):
+            self._firsts, self._ends = (firsts, ends) if ranges else (_NONE, _NONE)
+        else:
+            self._firsts[low:high], self._ends[low:high] = firsts, ends
         if self._budget is not None:
             self._budget.change(len(ranges) - (high - low))

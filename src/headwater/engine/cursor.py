@@ -23,6 +23,7 @@ that is not. For the shell:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
+from heapq import merge
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
@@ -194,6 +195,10 @@ class Cursor(Generic[C]):
         """Whether nothing new is handed out, because the gaps between what is settled are too many."""
         return self._budget.is_full
 
+    def holds_any(self, consumer: C) -> bool:
+        """Whether a consumer holds something."""
+        return bool(self._unsettled.get(consumer))
+
     def has_room_again(self) -> bool:
         """Whether it is no longer fragmented: said once, for consumers that had to wait."""
         return self._budget.has_room_again()
@@ -274,11 +279,12 @@ class Cursor(Generic[C]):
         barred = self._barred.pop(consumer, None)
         if barred is not None:
             barred.clear()
-        held = self._unsettled.get(consumer)
-        if held is None:
-            return 0
+        held = self._unsettled.get(consumer, IdRanges())
         count = held.count
-        self.settle(consumer, 0, self.next_offset, Outcome.FAILED)
+        while portion := list(islice(held, RUNS_MAX)):
+            self.settle(consumer, portion[0][0], portion[-1][1], Outcome.FAILED)
+        if not self._unsettled:
+            self._unsettled.clear()  # which gives its memory back: most cursors are idle
         return count
 
     # Dead letters
@@ -352,25 +358,19 @@ class Cursor(Generic[C]):
         """Whether there is something to flush that is not under way."""
         return self._begun < self.sequence
 
-    def position(self) -> Position:
-        """What a restart is to find."""
-        pending = sorted(chain.from_iterable(self._pending()))
-        low = pending[0][0] if pending else self.next_offset
-        settled: list[IdRange] = []
-        before = low
-        for first, end in [*pending, (self.next_offset, self.next_offset)]:
-            if before < first:
-                settled.append((before, first))
-            before = end
-        rejected = tuple(self._dead.get(Reason.REJECTED, ()))
-        return Position(low, tuple(settled), rejected, tuple(self._counts), self.lost_count)
+    def position(self, ranges_max: int | None = None, others_max: int | None = None) -> Position:
+        """What a restart is to find; of settled ranges and of each other kind so many at most, the lowest first."""
+        settled = tuple(islice(self._settled(), ranges_max))
+        rejected = tuple(islice(self._dead.get(Reason.REJECTED, ()), others_max))
+        raised = tuple(islice(self._counts, others_max))
+        return Position(self.low, settled, rejected, raised, self.lost_count)
 
     def begin_flush(self) -> Flush | None:
         """The value to write now, if there is news."""
         if not self.is_dirty:
             return None
         self._begun = self.sequence
-        position = self.position()
+        position = self.position(RECORD_RANGES_MAX + 1, RECORD_OTHERS_MAX + 1)
         is_complete = (
             len(position.settled) <= RECORD_RANGES_MAX and len(position.rejected) <= RECORD_OTHERS_MAX
         )
@@ -408,6 +408,14 @@ class Cursor(Generic[C]):
 
     def _pending(self) -> Iterator[IdRanges]:
         return chain(self._unsettled.values(), self._dead.values(), [self._due])
+
+    def _settled(self) -> Iterator[IdRange]:
+        """What is settled above the low-water mark."""
+        before: int | None = None
+        for first, end in merge(*self._pending(), [(self.next_offset, self.next_offset)]):
+            if before is not None and before < first:
+                yield before, first
+            before = end
 
     def _due_for(self, consumer: C) -> list[IdRange]:
         barred = self._barred.get(consumer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from heapq import merge
 
 from headwater.encoding.ranges import IdRanges, RangeBudget
 
@@ -26,35 +27,35 @@ class DeliveryCounts:
 
     def __iter__(self) -> Iterator[CountedRange]:
         """All ranges with a count above 0, in order."""
-        return iter(
-            sorted((first, end, count) for count, ranges in self._levels.items() for first, end in ranges)
-        )
+        return merge(*(_counted(ranges, count) for count, ranges in self._levels.items()))
 
     def set(self, first: int, end: int, count: int) -> None:
         """Give all offsets of a range the same count."""
         self.forget(first, end)
-        if count > 0 and first < end:
-            self._level(min(count, COUNT_MAX)).add(first, end)
+        self._raise(first, end, count)
 
     def increase(self, first: int, end: int) -> None:
         """Each offset of a range failed once more."""
         for one, other, count in self.within(first, end):
-            self.set(one, other, count + 1)
+            if count:
+                self._levels[count].take(one, other)
+            self._raise(one, other, count + 1)
+        self._forget_empty_levels()
 
     def forget(self, first: int, end: int) -> None:
         """The messages of a range are done with."""
-        for count in list(self._levels):
-            self._levels[count].take(first, end)
-            if not self._levels[count]:
-                del self._levels[count]
+        for ranges in self._levels.values():
+            ranges.take(first, end)
+        self._forget_empty_levels()
 
     def within(self, first: int, end: int) -> list[CountedRange]:
         """All offsets of a range in order, as ranges of equal counts."""
-        raised = sorted(
+        raised = [
             (one, other, count)
             for count, ranges in self._levels.items()
             for one, other in ranges.within(first, end)
-        )
+        ]
+        raised.sort()
         found = []
         for one, other, count in raised:
             if first < one:
@@ -71,7 +72,17 @@ class DeliveryCounts:
             ranges.clear()
         self._levels.clear()
 
-    def _level(self, count: int) -> IdRanges:
-        if count not in self._levels:
-            self._levels[count] = IdRanges(self._budget)
-        return self._levels[count]
+    def _raise(self, first: int, end: int, count: int) -> None:
+        count = min(count, COUNT_MAX)
+        if count > 0 and first < end:
+            if count not in self._levels:
+                self._levels[count] = IdRanges(self._budget)
+            self._levels[count].add(first, end)
+
+    def _forget_empty_levels(self) -> None:
+        for count in [count for count, ranges in self._levels.items() if not ranges]:
+            del self._levels[count]
+
+
+def _counted(ranges: IdRanges, count: int) -> Iterator[CountedRange]:
+    return ((first, end, count) for first, end in ranges)

@@ -244,7 +244,7 @@ class Group(Generic[M]):
             return 0, []
         sequence = cursor.settle(member, first, end, outcome, is_undeliverable_here=is_undeliverable_here)
         share = self._shares[partition]
-        if share.moves_to is None or share.owner != member or cursor.unsettled(member):
+        if share.moves_to is None or share.owner != member or cursor.holds_any(member):
             return sequence, []
         self._hand_over(partition)
         return sequence, self._tell()
@@ -429,7 +429,7 @@ class Group(Generic[M]):
                 share.move_by_ms = now_ms + self.policy.move_ms_max
             share.moves_to = member
             cursor = self.cursors.by_partition.get(number)
-            if share.owner is None or cursor is None or not cursor.unsettled(share.owner):
+            if share.owner is None or cursor is None or not cursor.holds_any(share.owner):
                 self._hand_over(number)
 
     def _tell(self) -> list[GroupEffect[M]]:

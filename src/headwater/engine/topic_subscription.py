@@ -96,6 +96,8 @@ class TopicSubscription(Generic[C]):
     def leave(self, consumer: C) -> bool:
         """A consumer is gone; says whether others have something to do by it."""
         del self.consumers[consumer]
+        if not self.consumers:
+            self.consumers.clear()  # which gives its memory back: most subscriptions are idle
         return self.cursors.vanish(consumer) > 0 and bool(self.consumers)
 
     def _partitions_in_turn(self, ends: Mapping[int, int]) -> list[int]:
