@@ -15,7 +15,7 @@ from headwater.errors import StorageError
 from headwater.log import chunk_writer
 from headwater.log.partition import Partition
 from headwater.log.tracking import Tracking
-from headwater.server.amqp.feed import Feed
+from headwater.server.record_source import RecordSource
 from headwater.server.streams.consuming import Subscription
 from headwater.server.streams.session import Session
 
@@ -76,15 +76,15 @@ def skip_chunks() -> None:
 
 def skip_messages() -> None:
     """Now and then a message is not delivered over AMQP."""
-    next_records, numbers = Feed._next_records, itertools.count(1)
+    fill, numbers = RecordSource.fill, itertools.count(1)
 
-    def next_records_with_gaps(self: Feed, when_read: Callable[[], None]) -> bool:
-        has_found = next_records(self, when_read)
-        if has_found and self._records[0].count > 1 and not next(numbers) % SKIPPED_EVERY:
-            self._records[0].pass_over(1)
+    def fill_with_gaps(self: RecordSource, when_read: Callable[[], None]) -> bool:
+        has_found = fill(self, when_read)
+        if has_found and self.records[0].count > 1 and not next(numbers) % SKIPPED_EVERY:
+            self.records[0].pass_over(1)
         return has_found
 
-    mock.patch.object(Feed, "_next_records", next_records_with_gaps).start()
+    mock.patch.object(RecordSource, "fill", fill_with_gaps).start()
 
 
 def lose_stored_offsets() -> None:

@@ -1,121 +1,31 @@
-"""One partition as a consuming link reads it: run by run, chunk by chunk, some records at a time."""
+"""A partition that is sent on a link."""
 
 from __future__ import annotations
 
-from array import array
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from headwater.amqp.definitions import Condition
 from headwater.amqp.sender_link import SenderLink
-from headwater.encoding._amqp_kernel import skim_entries
-from headwater.encoding._kernel import walk_entries
-from headwater.encoding._span_kernel import SPAN_FIELDS
-from headwater.encoding.chunk import ReadableBuffer, largest_timestamp
-from headwater.encoding.compression import unpack_entry
 from headwater.encoding.delivery_annotations import annotations_before_offset, message_to_send, offset_digits
-from headwater.encoding.event_filter import StoredEvent
 from headwater.encoding.expression_position import OFFSET_END
 from headwater.encoding.ranges import IdRange
-from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
-from headwater.log.reader import ChunkView, Reader, Run
 from headwater.server.amqp.nodes import Refused
-from headwater.server.amqp.offsets import Selection
+from headwater.server.record_source import Records, RecordSource, Selection
 
 __all__ = ["Feed"]
 
-RECORDS_MAX = 512
-PASSED_OVER_MAX = 2048
-"""So many records, or chunks, may a filter pass over before others have their turn."""
 
-
-class _Entries:
-    """Entries of a chunk, or of a sub-batch in it, of which the records were not skimmed yet."""
-
-    __slots__ = ("data", "end", "entries_left", "offset", "position")
-
-    def __init__(self, data: ReadableBuffer, position: int, end: int, entries: int, offset: int) -> None:
-        self.data = data
-        self.position = position
-        self.end = end
-        self.entries_left = entries
-        self.offset = offset
-
-
-class _Records:
-    """Skimmed records that were not sent yet, with offsets one after the other."""
-
-    __slots__ = ("count", "data", "first", "offset", "spans")
-
-    def __init__(self, data: ReadableBuffer, spans: array[int], first: int, count: int, offset: int) -> None:
-        self.data = data
-        self.spans = spans
-        self.first = first
-        self.count = count
-        self.offset = offset
-
-    def pass_over(self, count: int) -> None:
-        """So many are done with."""
-        self.first += count
-        self.count -= count
-        self.offset += count
-
-
-class Feed:
-    """Messages of one partition from an offset on: all of them, or a selection."""
+class Feed(RecordSource):
+    """Records of a partition, as the deliveries of a link."""
 
     def __init__(
         self, partition: Partition, offset: int, partition_id: str, selection: Selection | None = None
     ) -> None:
-        self.partition = partition
-        self.partition_id = partition_id
-        self.offset = offset
-        """Of the message that is sent next."""
-        self.is_waiting = False
-        """Whether the disk is asked."""
-        self.has_passed_over = False
-        """Whether nothing was sent for the filter passed over much, so that there may be more at once."""
-        self._reader: Reader | None = None
-        self._run: Run | None = None
-        self._run_end = 0
-        self._chunks: Iterator[ChunkView] = iter(())
-        self._entries: list[_Entries] = []
-        """Those of the chunk, and behind them those of a sub-batch in it."""
-        self._records: deque[_Records] = deque()
-        self._selection = selection
-        self._has_ended = selection is not None and selection.bounds.is_empty
-        """Whether nothing that is still to come can be wanted."""
-        self._event = StoredEvent(
-            partition=partition_id, latest_offset=selection.latest_offset if selection else 0
-        )
-        self._spans: array[int] | None = None
+        super().__init__(partition, offset, partition_id, selection)
         self._annotations = b""
-
-    @property
-    def position(self) -> int:
-        """All messages before this offset are sent, or not wanted."""
-        if self._records:
-            return self._records[0].offset
-        return max(self.offset, self._entries[-1].offset) if self._entries else self.offset
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing that is still to come can be wanted."""
-        return self._has_ended
-
-    def seek(self, offset: int) -> None:
-        """Go on from another offset; not while the disk is asked."""
-        if offset < self.position:
-            self.close()
-            self._has_ended = self._selection is not None and self._selection.bounds.is_empty
-        while self._records and self._records[0].offset + self._records[0].count <= offset:
-            self._records.popleft()
-        if self._records and self._records[0].offset < offset:
-            self._records[0].pass_over(offset - self._records[0].offset)
-        if self._run is not None and offset > self._run_end:
-            self.close()  # the index leads there faster than reading on
-        self.offset = offset
+        """The same for all records of a chunk, up to the offset."""
+        self._annotated_ms = -1
 
     def send(
         self,
@@ -134,11 +44,14 @@ class Feed:
         is larger than the receiver takes.
         """
         sent: list[IdRange] = []
-        if not self._records and not self._next_records(when_read):
+        if not self.records and not self.fill(when_read):
             return sent
+        if self._annotated_ms != self.timestamp_ms:
+            self._annotated_ms = self.timestamp_ms
+            self._annotations = annotations_before_offset(self.timestamp_ms, self.partition_id)
         connection = link.session.connection
-        while self._records[0].offset < end:
-            records = self._records[0]
+        while self.records and self.records[0].offset < end:
+            records = self.records[0]
             start = records.offset
             count = min(records.count, end - start)
             if announced is not None:
@@ -149,24 +62,21 @@ class Feed:
             else:
                 self._send_run(link, records, count, bytes_max)
             sent.append((start, records.offset))
-            if records.count:
-                return sent
-            self._records.popleft()
             # Runs of a selection may be short: several go in one write.
-            if not (self._records and link.may_send and connection.pending_bytes < bytes_max):
-                return sent
+            if records.count or not (link.may_send and connection.pending_bytes < bytes_max):
+                break
         return sent
 
-    def _send_run(self, link: SenderLink, records: _Records, count: int, bytes_max: int) -> None:
+    def _send_run(self, link: SenderLink, records: Records, count: int, bytes_max: int) -> None:
         annotations = self._annotations + offset_digits(records.offset)
         sent = link.send_records(records.data, records.spans, records.first, count, annotations, bytes_max)
         if sent:
-            self._passed(records, sent)
+            self.take(sent)
         else:
             self._send_one(link, records, 0)
 
     def _send_again(
-        self, link: SenderLink, records: _Records, count: int, bytes_max: int, delivery_count: int
+        self, link: SenderLink, records: Records, count: int, bytes_max: int, delivery_count: int
     ) -> None:
         """Send messages whose headers say that they were sent before."""
         connection = link.session.connection
@@ -178,15 +88,15 @@ class Feed:
     def _send_one(
         self,
         link: SenderLink,
-        records: _Records,
+        records: Records,
         delivery_count: int,
         announced: Sequence[str] | None = None,
     ) -> None:
         annotations = self._annotations
         if announced is not None:
-            annotations = annotations_before_offset(self._event.timestamp_ms, self.partition_id, announced)
+            annotations = annotations_before_offset(self.timestamp_ms, self.partition_id, announced)
         annotations += offset_digits(records.offset)
-        message = message_to_send(_first_record(records), annotations, delivery_count)
+        message = message_to_send(records.first_record(), annotations, delivery_count)
         if 0 < link.message_size_bytes_max < len(message):
             raise Refused(
                 Condition.LINK_MESSAGE_SIZE_EXCEEDED,
@@ -194,150 +104,4 @@ class Feed:
                 f" and the receiver takes {link.message_size_bytes_max} at most",
             )
         link.send(message)
-        self._passed(records, 1)
-
-    def _passed(self, records: _Records, count: int) -> None:
-        records.pass_over(count)
-        self.offset = records.offset
-
-    def close(self) -> None:
-        """Let go of what was read."""
-        if self._reader is not None:
-            self._reader.close()
-        self._reader = self._run = self._spans = None
-        self._records.clear()
-        self._event.buffer = b""
-        self._chunks = iter(())
-        self._entries = []
-
-    def _next_records(self, when_read: Callable[[], None]) -> bool:
-        """Find the next records that are for us; False at the end, while the disk works, or after much passed over."""
-        if self._spans is None:
-            self._spans = array("q", bytes(8 * SPAN_FIELDS * RECORDS_MAX))
-        self.has_passed_over = False
-        passed_over = 0
-        while passed_over < PASSED_OVER_MAX:
-            if not self._entries:
-                if self._has_ended or not self._next_chunk(when_read):
-                    return False
-                passed_over += 1
-                continue
-            entries = self._entries[-1]
-            if not entries.entries_left:
-                self._entries.pop()
-                continue
-            found, entries.position = skim_entries(
-                entries.data, entries.position, entries.end, entries.entries_left, self._spans
-            )
-            if not found:
-                self._open_sub_batch(entries)
-                continue
-            offset = entries.offset
-            entries.entries_left -= found
-            entries.offset += found
-            first = min(max(self.offset - offset, 0), found)
-            self._select(_Records(entries.data, self._spans, first, found - first, offset + first))
-            if self._records:
-                return True
-            self.offset = max(self.offset, entries.offset)
-            passed_over += found
-        self.has_passed_over = True
-        return False
-
-    def _select(self, records: _Records) -> None:
-        """Queue those that are wanted, as runs."""
-        selection = self._selection
-        if selection is not None:
-            records.count = max(min(records.count, selection.bounds.offset_end - records.offset), 0)
-            self._has_ended = records.offset + records.count >= selection.bounds.offset_end
-        if not records.count:
-            return
-        if selection is None or selection.bounds.is_exact:
-            self._records.append(records)
-            return
-        event = self._event
-        event.buffer, event.offset = records.data, records.offset
-        wanted = selection.filter.matching(event, records.spans, records.first, records.count)
-        self._records.extend(_runs_of(records, wanted))
-
-    def _open_sub_batch(self, entries: _Entries) -> None:
-        """Go on within the sub-batch that comes next; one that cannot be read is passed over."""
-        start, offset = entries.position, entries.offset
-        entries.position, count = walk_entries(entries.data, start, entries.end, 1)
-        entries.entries_left -= 1
-        entries.offset += count
-        if entries.offset <= self.offset:
-            return
-        try:
-            plain, count = unpack_entry(entries.data, start, entries.position)
-        except UnreadableSubBatch:
-            self.offset = entries.offset
-            return
-        self._entries.append(_Entries(plain, 0, len(plain), count, offset))
-
-    def _next_chunk(self, when_read: Callable[[], None]) -> bool:
-        while True:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                if not self._read(when_read):
-                    return False
-            elif chunk.first_offset + chunk.records > self.offset:
-                assert self._run is not None, "chunks are of a run"
-                data = self._run.buffer
-                # What a search by time goes by, which never falls, and not the wall clock, which may.
-                timestamp_ms = largest_timestamp(data, chunk.end)
-                if not self._wants(timestamp_ms):
-                    self.offset = chunk.first_offset + chunk.records
-                    return True
-                self._event.timestamp_ms = timestamp_ms
-                self._annotations = annotations_before_offset(timestamp_ms, self.partition_id)
-                self._entries = [
-                    _Entries(data, chunk.data_start, chunk.data_end, chunk.entries, chunk.first_offset)
-                ]
-                return True
-
-    def _wants(self, timestamp_ms: int) -> bool:
-        """Whether a chunk of this time may hold something that is wanted."""
-        if self._selection is None:
-            return True
-        bounds = self._selection.bounds
-        self._has_ended = timestamp_ms >= bounds.time_end_ms  # it never falls
-        return bounds.time_start_ms <= timestamp_ms < bounds.time_end_ms
-
-    def _read(self, when_read: Callable[[], None]) -> bool:
-        if self._reader is None:
-            self._reader = Reader(self.partition, self.offset, keeps_runs=True)
-        try:
-            run = self._reader.read(wait=False)
-        except BlockingIOError:
-            self.is_waiting = True
-            self._reader.read_ahead(lambda: self._fetched(when_read))
-            return False
-        if run is None:
-            # A reader costs a buffer: a link that waits at the end has none.
-            self.offset = max(self.offset, self._reader.offset)
-            self.close()
-            return False
-        self._run, self._chunks, self._run_end = run, run.chunks, self._reader.offset
-        return True
-
-    def _fetched(self, when_read: Callable[[], None]) -> None:
-        self.is_waiting = False
-        when_read()
-
-
-def _runs_of(records: _Records, wanted: Sequence[int]) -> Iterator[_Records]:
-    """Those of the records whose numbers are wanted, consecutive ones together."""
-    position = 0
-    while position < len(wanted):
-        first, start = wanted[position], position
-        while position < len(wanted) and wanted[position] == first + position - start:
-            position += 1
-        offset = records.offset + first - records.first
-        yield _Records(records.data, records.spans, first, position - start, offset)
-
-
-def _first_record(records: _Records) -> bytes:
-    at = SPAN_FIELDS * records.first
-    head, _, rest, end = records.spans[at : at + SPAN_FIELDS]
-    return bytes(records.data[rest if head < 0 else head : end])
+        self.take(1)

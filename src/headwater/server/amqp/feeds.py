@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from headwater.log.partition import Partition
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.nodes import LogNode, whole
-from headwater.server.amqp.offsets import Selection, Start
+from headwater.server.amqp.offsets import Start
+from headwater.server.record_source import Selection
 
 __all__ = ["Feeds"]
 

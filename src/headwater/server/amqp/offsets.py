@@ -13,23 +13,16 @@ import msgspec
 from headwater.amqp.definitions import Condition
 from headwater.encoding.amqp_types import Described, Symbol, Timestamp
 from headwater.encoding.event_filter import EVENT_STREAMS_FILTERS, Filter, all_of, compile_filter
-from headwater.encoding.expression_position import TIME_START_MS, Bounds
+from headwater.encoding.expression_position import TIME_START_MS
 from headwater.errors import InvalidExpression, InvalidField
 from headwater.log.partition import Partition
 from headwater.log.reader import find_timestamp, last_chunk_offset
 from headwater.server.amqp.nodes import Refused
+from headwater.server.record_source import Selection
 
-__all__ = ["Selection", "Start", "start_of"]
+__all__ = ["Start", "start_of"]
 
 OFFSET_SPEC = Symbol("rabbitmq:stream-offset-spec")
-
-
-class Selection(msgspec.Struct, frozen=True):
-    """What a link wants of one partition: `@latest` is fixed as it attaches."""
-
-    filter: Filter
-    latest_offset: int
-    bounds: Bounds
 
 
 class Start(msgspec.Struct, frozen=True):
