@@ -14,6 +14,7 @@ from fuzz import (  # noqa: F401 - they register their targets
     amqp_kernel_targets,
     amqp_targets,
     expression_targets,
+    filter_targets,
     log_targets,
     stream_targets,
 )

@@ -34,8 +34,8 @@ from headwater.cloudevents.cesql_values import (
     CASTS,
     INTEGER_MAX,
     INTEGER_MIN,
+    OPERATIONS,
     ORDERS,
-    calculate,
     pattern_matcher,
     text_of,
     value_of,
@@ -150,12 +150,20 @@ def _not(read: Compiled) -> Compiled:
 
 
 def _calculation(symbol: str, left: Compiled, right: Compiled) -> Compiled:
+    run = OPERATIONS[symbol]
+
     def calculated(event: Attributes) -> int | None:
         first = left(event)
         if first is None:
             return None
         second = right(event)
-        return None if second is None else calculate(symbol, first, second)
+        if second is None:
+            return None
+        try:
+            result = run(first, second)
+        except ZeroDivisionError:
+            return None
+        return result if INTEGER_MIN <= result <= INTEGER_MAX else None
 
     return calculated
 

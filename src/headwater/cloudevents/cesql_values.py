@@ -18,6 +18,7 @@ __all__ = [
     "CASTS",
     "INTEGER_MAX",
     "INTEGER_MIN",
+    "OPERATIONS",
     "ORDERS",
     "calculate",
     "in_range",
@@ -33,6 +34,8 @@ INTEGER_MIN, INTEGER_MAX = -(1 << 31), (1 << 31) - 1
 _ESCAPE = "\\"
 _PLAIN_ESCAPE = re.compile(r"\\(?![%_])")
 _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,10})")
+_DIGITS_QUICK_MAX = 20
+"""Up to so many, digits alone are read without the pattern above, which takes longer."""
 _BOOLEANS = {"true": True, "false": False}
 
 ORDERS: Mapping[str, Callable[[int, int], bool]] = {
@@ -65,6 +68,8 @@ def to_integer(value: Value) -> int | None:
     """A value as an integer."""
     if not isinstance(value, str):
         return int(value)
+    if value.isdigit() and value.isascii() and len(value) <= _DIGITS_QUICK_MAX:
+        return in_range(int(value))
     match = _INTEGER.fullmatch(value)
     return None if match is None else in_range(int(match[1] + match[2]))
 
@@ -83,9 +88,10 @@ CASTS: Mapping[Type, Callable[[Value], Value | None]] = {
 
 def calculate(symbol: str, left: int, right: int) -> int | None:
     """The integer that two make."""
-    if right == 0 and symbol in "/%":
+    try:
+        return in_range(OPERATIONS[symbol](left, right))
+    except ZeroDivisionError:
         return None
-    return in_range(_OPERATIONS[symbol](left, right))
 
 
 def in_range(number: int) -> int | None:
@@ -108,7 +114,7 @@ def _remainder(left: int, right: int) -> int:
     return -rest if left < 0 else rest
 
 
-_OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
+OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,

@@ -129,6 +129,8 @@ def _exact(attribute: str, wanted: str) -> Test:
 def _prefix(attribute: str, wanted: str) -> Test:
     def begins(event: Attributes) -> bool:
         value = event.get(attribute)
+        if isinstance(value, str):
+            return value.startswith(wanted)
         return value is not None and text_of(value).startswith(wanted)
 
     return begins
@@ -137,6 +139,8 @@ def _prefix(attribute: str, wanted: str) -> Test:
 def _suffix(attribute: str, wanted: str) -> Test:
     def ends(event: Attributes) -> bool:
         value = event.get(attribute)
+        if isinstance(value, str):
+            return value.endswith(wanted)
         return value is not None and text_of(value).endswith(wanted)
 
     return ends
