@@ -52,6 +52,12 @@ class Api:
         headers: dict[str, str] | None = None,
     ) -> Reply:
         """Send a request to what lies below; `raw` bytes go as they are, any other body as JSON."""
+        status, content, received = self._send(method, path, body, raw, headers)
+        return Reply(status, json.loads(content) if content else None, received)
+
+    def _send(
+        self, method: str, path: str, body: object, raw: bytes | None, headers: dict[str, str] | None
+    ) -> tuple[int, bytes, dict[str, str]]:
         data = json.dumps(body).encode() if body is not None else raw
         sent = {**self._headers, **(headers or {})}
         if body is not None:
@@ -63,12 +69,18 @@ class Api:
             content = answer.read()
         finally:
             connection.close()
-        return Reply(answer.status, json.loads(content) if content else None, dict(answer.getheaders()))
+        return answer.status, content, dict(answer.getheaders())
 
     def _connect(self) -> http.client.HTTPConnection:
         if self._tls is None:
             return http.client.HTTPConnection(HOST, self._port, timeout=TIMEOUT_S)
         return http.client.HTTPSConnection(HOST, self._port, timeout=TIMEOUT_S, context=self._tls)
+
+    def text(self, path: str) -> str:
+        """What a GET that must succeed answers, as it is."""
+        status, content, _ = self._send("GET", path, None, None, None)
+        assert status == 200, (path, content)
+        return content.decode()
 
     def get(self, path: str) -> Any:
         """What a GET that must succeed answers."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -62,6 +63,7 @@ class Commit(WriteJob):
         "partition_id",
         "position",
         "previous",
+        "sealed_at_s",
         "segment",
         "sync_failed",
         "syncs",
@@ -98,6 +100,7 @@ class Commit(WriteJob):
         self.index_position = 0
         self.error: StorageError | None = None
         self.sync_failed = False
+        self.sealed_at_s = time.monotonic()
 
     @property
     def byte_count(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from headwater.errors import StorageError
 from headwater.log.commit import Commit
 from headwater.log.committer import Committer, Job
+from headwater.log.figures import CommitFigures
 from headwater.log.files import Files, storage_error
 from headwater.log.journal import Checkpoint, Journal, JournalRound
 from headwater.log.partition import Partition, PartitionState
@@ -46,6 +47,7 @@ class CommitScheduler:
         self._lacked_files: list[Journal] = []
         """Journals that could not be put away for want of descriptors; the next `dispatch` tries again."""
         self.next_journal_number = 1
+        self.figures = CommitFigures()
 
     @property
     def under_way(self) -> bool:
@@ -104,6 +106,7 @@ class CommitScheduler:
             self._jobs -= 1
             if isinstance(job, Commit):
                 self._direct -= 1
+                self.figures.note(job)
             try:
                 job.apply()
             except Exception as fault:  # noqa: BLE001 - a fault of ours in one must not keep the others waiting
@@ -164,6 +167,8 @@ class CommitScheduler:
 
     def _round_done(self, round_: JournalRound) -> None:
         self._round = None
+        for commit in round_.commits:
+            self.figures.note(commit)
         journal = round_.journal
         if journal.failed:
             # Its records must not come back over what is written next at the same positions.

@@ -19,6 +19,7 @@ from headwater.errors import (
 )
 from headwater.log.commit import PartitionId
 from headwater.log.committer import Committer, Job, ThreadedCommitter
+from headwater.log.figures import CommitFigures
 from headwater.log.files import Files, storage_error
 from headwater.log.folder import STATE_LOG_ID, DataFolder
 from headwater.log.index_cache import IndexCache
@@ -168,6 +169,11 @@ class Store:
         return self._streams.get((vhost, name))
 
     @property
+    def commit_figures(self) -> CommitFigures:
+        """What became of commits since the folder was opened."""
+        return self._scheduler.figures
+
+    @property
     def partition_count(self) -> int:
         """Partitions of all logs."""
         return sum(len(log.own_partitions) for log in self.logs.values())
@@ -248,6 +254,7 @@ class Store:
         except OSError as error:
             raise storage_error(error.errno or 0, log.folder) from error
         del self.logs[vhost, name]
+        self._scheduler.figures.forget(log.definition.id)
         for partition in log.own_partitions:
             self._stop_deleted(partition, vhost)
         self._scheduler.submit_background(TreeRemoval(self.files, removed))

@@ -39,11 +39,13 @@ from headwater.server.http.logs import LogEndpoints
 from headwater.server.http.management.application import PREFIX, make_management
 from headwater.server.http.management.call import Management
 from headwater.server.http.management.node import Node
+from headwater.server.http.metrics import MetricsEndpoints
 from headwater.server.http.serving import HttpFigures, Serving
 from headwater.server.http.users import UserEndpoints
 from headwater.server.http.websocket import AmqpOverWebSocket
 from headwater.server.logging import configure
 from headwater.server.management.clients import Clients
+from headwater.server.metrics import Measured, metrics_text
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
 from headwater.server.security.passwords import PasswordChecker
@@ -88,6 +90,7 @@ class Server:
         self._passwords: PasswordChecker | None = None
         self._clients = Clients()
         self._streams: Door | None = None
+        self._authenticator: Authenticator
         self._authentication: BasicAuthentication
         self._access: Access
         self._sasl: Sasl
@@ -188,7 +191,7 @@ class Server:
         self._passwords = passwords = PasswordChecker(
             remembered_max=settings.password_cache_entries_max, remembered_s=settings.password_cache_s
         )
-        authenticator = Authenticator(catalogue, passwords)
+        self._authenticator = authenticator = Authenticator(catalogue, passwords)
         self._access = Access(catalogue)
         self._sasl = Sasl(
             authenticator,
@@ -282,6 +285,7 @@ class Server:
             LogEndpoints(door.store, door.delete_log),
             UserEndpoints(catalogue),
             ConnectionEndpoints(self._clients),
+            MetricsEndpoints(self._metrics),
         ]
         serving = Serving(self._access, self._authentication, figures)
         application = make_application(serving, self.health, groups, {PREFIX: management}, amqp)
@@ -293,6 +297,16 @@ class Server:
         )
         self._http = HttpListener(application, limits, figures, amqp.end)
         await self._listen_for_http(self._http)
+
+    async def _metrics(self) -> bytes:
+        assert self._store is not None
+        assert self._consumers is not None
+        assert self._streams is not None
+        assert self._amqp is not None
+        assert self._http is not None, "who asks came by it"
+        return await metrics_text(
+            Measured(self._store, self._consumers, self._streams, self._amqp, self._http, self._authenticator)
+        )
 
     async def _listen_for_http(self, listener: HttpListener) -> None:
         settings = self._settings

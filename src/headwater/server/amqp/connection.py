@@ -131,6 +131,7 @@ class AmqpProtocol(asyncio.BufferedProtocol):
         if self not in self._door.connections:
             return
         self._door.connections.discard(self)
+        self._door.traffic.gone(self)
         self._expect_nothing()
         self._handshake.cancel()
         if self._idle is not None:

@@ -27,6 +27,7 @@ from headwater.server.amqp.management.replies import WaitingBytes
 from headwater.server.amqp.nodes import AutoCreate, Nodes
 from headwater.server.config import Settings
 from headwater.server.consumers.consumers import Consumers
+from headwater.server.management.clients import Traffic
 from headwater.server.security.access import Access
 from headwater.server.security.name_pattern import compile_pattern
 from headwater.server.security.sasl import Sasl
@@ -101,6 +102,7 @@ class Door:
         self.nodes = nodes
         self.container_id = container_id
         self.connections: set[AmqpProtocol] = set()
+        self.traffic = Traffic()
         self.agent = agent or Agent([])
         """Answers what comes to `$management`."""
         self.waiting_responses = WaitingBytes(limits.responses_bytes_max)

@@ -52,7 +52,7 @@ class BasicAuthentication:
             return found
         if found.kind is FailureKind.BUSY:
             raise Refused(503, "service_unavailable", found.reason, {"Retry-After": str(BUSY_RETRY_S)})
-        logger.warning("%s: authentication failed: %s", request.remote, found.reason)
+        self._note_failure(request, found.reason)
         await asyncio.sleep(self._failure_delay_s)
         reason = found.reason if found.kind is FailureKind.LOOPBACK_ONLY else "Login failed"
         raise Refused(401, "not_authorized", reason, CHALLENGE)
@@ -64,9 +64,13 @@ class BasicAuthentication:
             raise Refused(401, "not_authorized", "name and password are asked for", CHALLENGE)
         found = self._authenticator.identity(peer.certificate_user, is_loopback=peer.is_loopback)
         if isinstance(found, Failure):
-            logger.warning("%s: authentication failed: %s", request.remote, found.reason)
+            self._note_failure(request, found.reason)
             raise Refused(401, "not_authorized", "the certificate is of no user here", CHALLENGE)
         return found
+
+    def _note_failure(self, request: web.Request, reason: str) -> None:
+        self._authenticator.failure_count += 1
+        logger.warning("%s: authentication failed: %s", request.remote, reason)
 
 
 def _credentials(header: str) -> tuple[str, str]:

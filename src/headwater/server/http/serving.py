@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote_to_bytes
@@ -44,14 +44,20 @@ class HttpFigures:
 
     def __init__(self) -> None:
         self.answered: Counter[tuple[str, str, int]] = Counter()
-        self.seconds: Counter[tuple[str, str]] = Counter()
+        self.seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
         self.received_bytes = 0
         """By all connections, whatever they sent."""
+        self.sent_bytes = 0
+        """Bodies of answers."""
 
     def count(self, method: str, path: str, status: int, seconds: float) -> None:
         """One request was answered."""
         self.answered[method, path, status] += 1
-        self.seconds[method, path] += seconds  # type: ignore[assignment]
+        self.seconds[method, path] += seconds
+
+    def count_of(self, method: str, path: str) -> int:
+        """Requests that were answered, whatever with."""
+        return sum(count for (*of, _), count in self.answered.items() if of == [method, path])
 
 
 class Serving:
@@ -120,7 +126,10 @@ class _Served:
                 changed=call.changed,
             )
         seconds = time.perf_counter() - began
-        self._serving.figures.count(endpoint.method, endpoint.path, response.status, seconds)
+        figures = self._serving.figures
+        figures.count(endpoint.method, endpoint.path, response.status, seconds)
+        if isinstance(response, web.Response):
+            figures.sent_bytes += response.content_length or 0
         return response
 
     async def _carry_out(self, call: Call[Any, Any], request: web.Request) -> web.StreamResponse:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from headwater.server.management.viewer import Viewer
 from headwater.server.security.identity import Identity
 
-__all__ = ["Client", "Clients", "Figures"]
+__all__ = ["Client", "Clients", "Figures", "Traffic"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,35 @@ class Figures:
     session_count: int
     received_bytes: int
     sent_bytes: int
+
+
+class Carries(Protocol):
+    """A connection that counts."""
+
+    received_bytes: int
+    sent_bytes: int
+
+
+class Traffic:
+    """What all connections of a door have carried since the server started."""
+
+    def __init__(self) -> None:
+        self._received_bytes = 0
+        self._sent_bytes = 0
+        """Of those that are gone."""
+
+    def gone(self, connection: Carries) -> None:
+        """A connection has ended."""
+        self._received_bytes += connection.received_bytes
+        self._sent_bytes += connection.sent_bytes
+
+    def total(self, connections: Iterable[Carries]) -> tuple[int, int]:
+        """Bytes received and sent, by those that are there too."""
+        received_bytes, sent_bytes = self._received_bytes, self._sent_bytes
+        for connection in connections:
+            received_bytes += connection.received_bytes
+            sent_bytes += connection.sent_bytes
+        return received_bytes, sent_bytes
 
 
 @dataclass(frozen=True, slots=True)

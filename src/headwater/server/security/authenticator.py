@@ -23,6 +23,8 @@ class Authenticator:
     def __init__(self, catalogue: Catalogue, passwords: PasswordChecker) -> None:
         self._catalogue = catalogue
         self._passwords = passwords
+        self.failure_count = 0
+        """Peers that were not let in, whatever the mechanism."""
 
     async def check_password(self, name: str, password: str, *, is_loopback: bool) -> Identity | Failure:
         """The identity of a user who gives a password, as PLAIN and HTTP basic do."""

@@ -109,6 +109,7 @@ class _Exchange:
         self._is_over = True  # until there is an answer: a peer that does not wait for it gets no second try
         answer = await self._answer(data or b"")
         self._is_over = not isinstance(answer, Challenge)
+        self._authenticator.failure_count += isinstance(answer, Failure)
         return answer
 
     async def _answer(self, data: bytes) -> Answer:

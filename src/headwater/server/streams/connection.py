@@ -135,7 +135,9 @@ class StreamProtocol(asyncio.BufferedProtocol):
         self._held = None
         self._read_buffer.drop()
         self.closed.set()
-        self._door.connections.discard(self)
+        if self in self._door.connections:
+            self._door.connections.discard(self)
+            self._door.traffic.gone(self)
         for timer in (self._timeout, self._heartbeat, self._authenticating):
             if timer is not None:
                 timer.cancel()

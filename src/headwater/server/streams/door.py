@@ -15,6 +15,7 @@ from headwater.engine.single_active import GroupId, SingleActive, Update
 from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
+from headwater.server.management.clients import Traffic
 from headwater.server.security.access import Access
 from headwater.server.security.sasl import Sasl
 from headwater.server.streams.limits import Limits
@@ -64,6 +65,7 @@ class Door:
         self.peer_properties = _peer_properties(announced_version)
         self.topology = Topology(store)
         self.connections: set[StreamProtocol] = set()
+        self.traffic = Traffic()
         self.read_buffer = bytearray(READ_BUFFER_BYTES)
         """One for all connections: what is in it was dealt with when the next one reads."""
         self.read_view = memoryview(self.read_buffer)
