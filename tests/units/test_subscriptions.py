@@ -293,7 +293,8 @@ def test_a_partition_that_goes_ends_what_is_bound_to_it_and_leaves_the_rest_to_t
     one.deal({"a": 9}, {0: 14, far: 5})
     one.settle("a", 0, 10, 12, Outcome.ACCEPTED)
     node.flush()
-    assert node.did(node.all.log_changed("/", "orders", [far])) == [Ended(bound, ("b",))]
+    assert node.did(node.all.log_changed("/", "orders", [far])) == [Woken(one), Ended(bound, ("b",))]
+    assert node.did(node.all.log_changed("/", "orders", [far])) == []
     assert len(node.state) == 2
     assert node.depart("b", Departure.CLOSE) == []
     assert one.settle("a", 0, 12, 14, Outcome.ACCEPTED) == 0

@@ -59,12 +59,11 @@ class CursorSet(Generic[C]):
             Delete(cursor_key(self.digest, partition)) for partition in positions if partition not in ends
         ]
 
-    def grow(self, partitions: Collection[int]) -> bool:
-        """The log has these partitions: new ones are read from their beginning; says whether there were any."""
-        new = [partition for partition in partitions if partition not in self.by_partition]
-        for partition in new:
-            self.begin(partition, 0)
-        return bool(new)
+    def grow(self, partitions: Collection[int]) -> None:
+        """The log has these partitions: new ones are read from their beginning."""
+        for partition in partitions:
+            if partition not in self.by_partition:
+                self.begin(partition, 0)
 
     def keep(self, partitions: Collection[int]) -> list[WaitOver | Delete]:
         """The log has these partitions and no others: cursors on others are forgotten."""

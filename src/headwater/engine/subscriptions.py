@@ -314,8 +314,10 @@ class Subscriptions(Generic[C]):
         for subscription in self.on_log(vhost, log):
             bound = subscription.definition.bound_partition
             if bound is None:
+                known = set(subscription.cursors.by_partition)
                 effects += subscription.cursors.keep(partitions)
-                effects += [Woken(subscription)] if subscription.cursors.grow(partitions) else []
+                subscription.cursors.grow(partitions)
+                effects += [Woken(subscription)] if known != partitions.keys() else []
             elif bound not in partitions:
                 effects += self.end(subscription.definition.id)
         return effects

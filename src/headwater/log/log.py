@@ -156,7 +156,7 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
 class Log:
     """A log with its partitions, in order."""
 
-    __slots__ = ("definition", "folder", "on_partitions_changed", "partitions")
+    __slots__ = ("definition", "folder", "on_deleted", "on_partitions_changed", "partitions")
 
     def __init__(self, definition: LogDefinition, folder: Path) -> None:
         self.definition = definition
@@ -164,6 +164,8 @@ class Log:
         self.partitions: list[Partition] = []
         self.on_partitions_changed: set[Callable[[], None]] = set()
         """Called when there are more or fewer of them; whoever uses all of them is here."""
+        self.on_deleted: set[Callable[[], None]] = set()
+        """Called when it is gone, which bound streams may outlive."""
 
     @property
     def name(self) -> str:

@@ -261,6 +261,8 @@ class Store:
         for partition in log.own_partitions:
             for call in list(partition.on_deleted):
                 call()
+        for call in list(log.on_deleted):
+            call()
         for tell in list(self.on_log_deleted):
             tell(log)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -41,7 +41,6 @@ class AccountedLink(LinkHandler):
         self._consumers = consumers
         self._offsets = DeliveryOffsets()
         self._announced: list[str] | None = None
-        """Partitions that the link has now, and before it had others: its next delivery says so (ES-17)."""
         self._is_closed = False
 
     # Of those who know the cursors
@@ -95,6 +94,10 @@ class AccountedLink(LinkHandler):
         self._owner.break_link(self.link, error)
 
     # To the client
+
+    def announce(self, partitions: Iterable[int], feeds: Feeds) -> None:
+        """The link has these partitions now, and had others before: its next delivery says so (ES-17)."""
+        self._announced = [feeds.id_of(number) for number in partitions]
 
     def room(self, feeds: Feeds) -> int:
         """Messages to take now; what a filter leaves out costs no credit."""

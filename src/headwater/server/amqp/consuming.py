@@ -9,10 +9,12 @@ from headwater.amqp.messaging import Accepted, DeliveryState
 from headwater.amqp.sender_link import SenderLink
 from headwater.encoding.ranges import IdRange
 from headwater.errors import PartitionDeleted, StorageError
+from headwater.log.partition import Partition
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.intake import error_of
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
-from headwater.server.amqp.nodes import Refused
+from headwater.server.amqp.nodes import LogNode, Refused, whole
+from headwater.server.amqp.offsets import Start
 
 __all__ = ["Consuming"]
 
@@ -21,18 +23,32 @@ BYTES_PER_WRITE = 128 * 1024
 
 
 class Consuming(LinkHandler):
-    """A link with a log as its source."""
+    """A link with a log as its source.
 
-    def __init__(self, link: SenderLink, owner: LinkOwner, name: str, feeds: Sequence[Feed]) -> None:
+    One that is bound to no partition follows its log: of a partition that is added it gets all that is asked for, from
+    its first event on, and its next delivery says that its partitions are others.
+    """
+
+    def __init__(self, link: SenderLink, owner: LinkOwner, node: LogNode, start: Start) -> None:
+        """Raises `StorageError` if it cannot be found where to begin."""
         self.link: SenderLink = link
-        self.name = name
-        self.feeds = feeds
+        self.name = node.name
+        self.feeds = [
+            _feed(partition, id_, start) for id_, partition in zip(node.ids, node.partitions, strict=True)
+        ]
+        self._log = node.log
+        self._start = start
+        self._changed: tuple[str, ...] | None = None
+        """The partitions, if they are others than the client knows of."""
         self._owner = owner
         self._next = 0
         self._is_closed = False
         self._is_called = False
-        for feed in feeds:
+        for feed in self.feeds:
             feed.partition.on_deleted.add(self._deleted)
+        if not node.is_bound:
+            node.log.on_partitions_changed.add(self._partitions_changed)
+            node.log.on_deleted.add(self._deleted)
 
     def start(self) -> None:
         self._call_soon()
@@ -49,10 +65,10 @@ class Consuming(LinkHandler):
 
     def close(self) -> None:
         self._is_closed = True
+        self._log.on_partitions_changed.discard(self._partitions_changed)
+        self._log.on_deleted.discard(self._deleted)
         for feed in self.feeds:
-            feed.close()
-            feed.partition.on_committed.discard(self._committed)
-            feed.partition.on_deleted.discard(self._deleted)
+            self._leave(feed)
 
     def pump(self) -> None:
         """Send what there is, as far as credit, window, socket and this turn of the loop allow."""
@@ -85,14 +101,15 @@ class Consuming(LinkHandler):
             feed = self.feeds[self._next]
             if not feed.is_waiting:
                 try:
-                    sent = feed.send(self.link, BYTES_PER_WRITE, self._call_soon)
+                    sent = feed.send(self.link, BYTES_PER_WRITE, self._call_soon, announced=self._changed)
                 except StorageError as error:
-                    self._failed(feed, error)
+                    self._failed(feed.partition, error)
                     return False
                 except Refused as refused:
                     self._owner.break_link(self.link, refused.value)
                     return False
                 if sent:
+                    self._changed = None
                     return True
             self._next = (self._next + 1) % len(self.feeds)
         return False
@@ -119,12 +136,56 @@ class Consuming(LinkHandler):
             self._is_called = True
             self._owner.call_soon(self.pump)
 
-    def _failed(self, feed: Feed, error: StorageError) -> None:
+    def _partitions_changed(self) -> None:
+        self._owner.guarded(self._follow)
+
+    def _follow(self) -> None:
+        """Read the partitions that the log has now."""
+        node, known = whole(self._log), {feed.partition: feed for feed in self.feeds}
+        added = [partition for partition in node.partitions if partition not in known]
+        gone = [feed for partition, feed in known.items() if partition not in node.partitions]
+        if not (added or gone):
+            return
+        for id_, partition in zip(node.ids, node.partitions, strict=True):
+            if partition in known:
+                known[partition].rename(id_)
+                continue
+            try:
+                feed = known[partition] = _added_feed(partition, id_, self._start)
+            except StorageError as error:
+                self._failed(partition, error)
+                return
+            self.feeds.append(feed)
+            partition.on_deleted.add(self._deleted)
+        for feed in gone:
+            self._leave(feed)
+        self.feeds, self._next = [known[partition] for partition in node.partitions], 0
+        self._changed = node.ids
+        self._call_soon()
+
+    def _leave(self, feed: Feed) -> None:
+        feed.close()
+        feed.partition.on_committed.discard(self._committed)
+        feed.partition.on_deleted.discard(self._deleted)
+
+    def _failed(self, partition: Partition, error: StorageError) -> None:
         if not isinstance(error, PartitionDeleted):
-            self._owner.note_failure(feed.partition, error)
+            self._owner.note_failure(partition, error)
         self._owner.break_link(self.link, error_of(error))
 
     def _deleted(self) -> None:
         self._owner.break_link(
             self.link, ErrorValue(Condition.RESOURCE_DELETED, f"{self.name!r} was deleted")
         )
+
+
+def _feed(partition: Partition, partition_id: str, start: Start) -> Feed:
+    selection = start.selection(partition)
+    return Feed(partition, start.offset(partition, selection), partition_id, selection)
+
+
+def _added_feed(partition: Partition, partition_id: str, start: Start) -> Feed:
+    """Of a partition that came later than the link, to which it was empty as it was attached."""
+    selection = start.selection(partition, partition.first_offset)
+    offset = start.offset(partition, selection, is_later_than_link=True)
+    return Feed(partition, offset, partition_id, selection)

@@ -52,6 +52,9 @@ class Dealer:
             partition.on_committed.add(self.call_soon)
         for partition in gone:
             partition.on_committed.discard(self.call_soon)
+        if added or gone:
+            for consumer in self._consumers():
+                consumer.announce(self._feeds.partitions, self._feeds)
         self.call_soon()
 
     def call_soon(self) -> None:

@@ -27,6 +27,11 @@ class Feed(RecordSource):
         """The same for all records of a chunk, up to the offset."""
         self._annotated_ms = -1
 
+    def rename(self, partition_id: str) -> None:
+        """The partition has another id from now on: one is called differently while it is the only one of its log."""
+        self.partition_id = self._event.partition = partition_id
+        self._annotated_ms = -1
+
     def send(
         self,
         link: SenderLink,
@@ -95,8 +100,10 @@ class Feed(RecordSource):
         annotations = self._annotations
         if announced is not None:
             annotations = annotations_before_offset(self.timestamp_ms, self.partition_id, announced)
-        annotations += offset_digits(records.offset)
-        message = message_to_send(records.first_record(), annotations, delivery_count)
+        record, digits = records.first_record(), offset_digits(records.offset)
+        message = message_to_send(record, annotations + digits, delivery_count)
+        if announced is not None and 0 < link.message_size_bytes_max < len(message):
+            message = message_to_send(record, self._annotations + digits, delivery_count)
         if 0 < link.message_size_bytes_max < len(message):
             raise Refused(
                 Condition.LINK_MESSAGE_SIZE_EXCEEDED,

@@ -28,7 +28,7 @@ class Feeds:
         self.partitions: dict[int, Partition] = {}
         self._node = node
         self._start = start
-        self._lows = lows or {}
+        self._lows = dict(lows or {})
         self._ids: dict[int, str] = {}
         self._selections: dict[int, Selection | None] = {}
         self._ahead: dict[int, Feed] = {}
@@ -48,6 +48,10 @@ class Feeds:
             for feeds in (self._ahead, self._again):
                 if number in feeds:
                     feeds.pop(number).close()
+        for number, partition in self._node.numbered.items():
+            self._lows.setdefault(
+                number, partition.first_offset
+            )  # of a new one everything came later than `@latest`
         self._take_in(self._node)
         added = [each for number, each in self.partitions.items() if number not in before]
         return added, [before[number] for number in gone]
@@ -55,6 +59,9 @@ class Feeds:
     def _take_in(self, node: LogNode) -> None:
         self.partitions = node.numbered
         self._ids = dict(zip(self.partitions, node.ids, strict=True))
+        for feeds in (self._ahead, self._again):
+            for number, feed in feeds.items():
+                feed.rename(self._ids[number])
         for number, partition in self.partitions.items():
             if number not in self._selections:
                 self._selections[number] = self._start.selection(partition, self._lows.get(number))

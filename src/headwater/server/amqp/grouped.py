@@ -145,7 +145,7 @@ class Grouped(AccountedLink):
         for number in needs_start:
             self._begin(number, self._call_soon)
         self._watch({self._feeds.partitions[number] for number in partitions})
-        self._announced = [self._feeds.id_of(number) for number in partitions]
+        self.announce(partitions, self._feeds)
         self._call_soon()
 
     def revoked(self, partition: int) -> None:

@@ -46,9 +46,13 @@ class Start(msgspec.Struct, frozen=True):
         latest = partition.committed_offset if latest is None else latest
         return Selection(self.filter, latest, self.filter.bounds(latest))
 
-    def offset(self, partition: Partition, selection: Selection | None) -> int:
-        """The offset at which a link begins to read a partition."""
-        offset = self._position_in(partition)
+    def offset(
+        self, partition: Partition, selection: Selection | None, *, is_later_than_link: bool = False
+    ) -> int:
+        """The offset at which a link begins to read a partition; of one that came later all is from now on."""
+        offset = partition.first_offset
+        if not is_later_than_link or self.position not in (None, "next"):
+            offset = self._position_in(partition)
         if selection is None:
             return offset
         bounds = selection.bounds

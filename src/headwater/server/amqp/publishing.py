@@ -29,6 +29,7 @@ class Publishing(LinkHandler):
         self.link: ReceiverLink = link
         self.name = node.name
         self.partitions = partitions = node.partitions
+        self._log = node.log
         self.intake = Intake(link, owner)
         self._owner = owner
         self._credit = CreditGiver(link, owner, lambda: all(each.has_room for each in partitions))
@@ -37,6 +38,8 @@ class Publishing(LinkHandler):
         self._run_bytes = 0
         for each in partitions:
             each.on_deleted.add(self._deleted)
+        if not node.is_bound:
+            node.log.on_deleted.add(self._deleted)
 
     def start(self) -> None:
         self._credit.give()
@@ -70,6 +73,7 @@ class Publishing(LinkHandler):
         self._credit.stop()
         for each in self.partitions:
             each.on_deleted.discard(self._deleted)
+        self._log.on_deleted.discard(self._deleted)
 
     def _spread(self, event: Deliveries, index: int) -> int:
         """Take messages that do not say where they go."""

@@ -29,11 +29,9 @@ from headwater.engine.group_record import GroupDefinition, GroupId
 from headwater.engine.link_id import LinkId
 from headwater.engine.subscription_record import Definition, Expiry, Kind
 from headwater.engine.subscriptions import Attach, Refusal
-from headwater.log.partition import Partition
 from headwater.server.amqp.binding import bound_to, partition_asked_for
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import dynamic_node
-from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.grouped import Grouped
 from headwater.server.amqp.jms import start_for_jms
 from headwater.server.amqp.link_owner import LinkHandler
@@ -70,7 +68,7 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
     if source.dynamic:
         node, deleting = dynamic_node(container, partition_id)
         _accept(container, link, msgspec.structs.replace(source, address=node.name, filter=None), node)
-        return deleting(Consuming(link, container, node.name, _feeds(node, Start())))
+        return deleting(Consuming(link, container, node, Start()))
     if source.address is None:
         raise Refused(Condition.INVALID_FIELD, "the source has no address")
     if source.address == MANAGEMENT_NODE:
@@ -97,8 +95,9 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
         consumers, dealers = container.door.consumers, container.door.dealers
         accept = partial(_accept_subscriber, container, link, asked, node)
         return Subscribing(link, container, consumers, dealers, node, start, attach, accept)
+    consuming = Consuming(link, container, node, start)
     _accept(container, link, asked, node)
-    return Consuming(link, container, node.name, _feeds(node, start))
+    return consuming
 
 
 def _informing(
@@ -241,15 +240,6 @@ def _accept(
 
 def _id_of(container: Container, link: SenderLink) -> LinkId:
     return LinkId(container.container_id, link.name, container.identity.user)
-
-
-def _feeds(node: LogNode, start: Start) -> list[Feed]:
-    return [_feed(partition, id_, start) for id_, partition in zip(node.ids, node.partitions, strict=True)]
-
-
-def _feed(partition: Partition, partition_id: str, start: Start) -> Feed:
-    selection = start.selection(partition)
-    return Feed(partition, start.offset(partition, selection), partition_id, selection)
 
 
 _EXPIRIES = {
