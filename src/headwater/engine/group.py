@@ -176,6 +176,22 @@ class Group(Generic[M]):
             effects += self.begin(partition, 0)
         return [*effects, *deletes, *self._fill(now_ms)]
 
+    def change_policy(self, policy: GroupPolicy, now_ms: int) -> list[GroupEffect[M]]:
+        """The log wants this of its groups now; links that the node placed by other rules attach anew."""
+        is_same, self.policy = self.policy.binding is policy.binding, policy
+        if is_same:
+            return []
+        effects: list[GroupEffect[M]] = []
+        for member in [member for member, each in self._members.items() if each.is_assigned]:
+            self._release(member)
+            effects.append(Rebalanced(member))
+        for share in self._shares.values():
+            share.reserved_for = None
+        waiting, self._pending = self._pending, {}
+        for member, (asked, _) in waiting.items():
+            effects += self.attach(member, asked, now_ms)
+        return effects + self._fill(now_ms)
+
     @property
     def next_tick_ms(self) -> int | None:
         """When `tick` has something to do."""

@@ -1,6 +1,6 @@
 """All consumer groups of a server (ES-12 to ES-20): which there are, and which a link is in.
 
-The policy of the log comes with every attach, so that a change of it holds from the next one on.
+The policy of the log comes with every attach, and when it changes.
 """
 
 from __future__ import annotations
@@ -40,6 +40,8 @@ class Groups(Generic[M]):
         self._flushes = flushes
         self._by_log: dict[tuple[str, str], dict[GroupId, Group[M]]] = {}
         self._of: dict[M, Group[M]] = {}
+        self._timed: set[Group[M]] = set()
+        """Those for which a time may be set."""
 
     def find(self, id_: GroupId) -> Group[M] | None:
         """The group of that name."""
@@ -75,8 +77,8 @@ class Groups(Generic[M]):
                 self._forget(group)
                 return self._known(group, effects)
             return self._known(group, [group.put(), *effects])
-        group.policy = policy
-        return self._known(group, group.attach(member, asked, now_ms))
+        effects = group.change_policy(policy, now_ms)
+        return self._known(group, effects + group.attach(member, asked, now_ms))
 
     def leave(self, member: M, *, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
         """A link is gone; one that is in no group changes nothing."""
@@ -88,15 +90,15 @@ class Groups(Generic[M]):
     @property
     def next_tick_ms(self) -> int | None:
         """When `tick` has something to do."""
-        times = [group.next_tick_ms for groups in self._by_log.values() for group in groups.values()]
+        times = [group.next_tick_ms for group in self._timed]
         return min((time for time in times if time is not None), default=None)
 
     def tick(self, now_ms: int) -> list[GroupEffect[M]]:
         """End what has waited for long enough, in all groups."""
         effects: list[GroupEffect[M]] = []
-        for group in [group for groups in self._by_log.values() for group in groups.values()]:
+        for group in tuple(self._timed):
             next_ms = group.next_tick_ms
-            if next_ms is not None and next_ms <= now_ms:
+            if next_ms is None or next_ms <= now_ms:
                 effects += self._known(group, group.tick(now_ms))
         return effects
 
@@ -141,6 +143,16 @@ class Groups(Generic[M]):
             for group in self.on_log(vhost, log)
             for effect in self._known(group, group.log_changed(partitions, now_ms))
         ]
+
+    def policy_changed(
+        self, vhost: str, log: str, policy: GroupPolicy, limits: CursorLimits, now_ms: int
+    ) -> list[GroupEffect[M]]:
+        """What a log wants of its groups is this from now on."""
+        effects: list[GroupEffect[M]] = []
+        for group in self.on_log(vhost, log):
+            group.cursors.limit(limits)
+            effects += self._known(group, group.change_policy(policy, now_ms))
+        return effects
 
     def overtaken(self, vhost: str, log: str, partition: int, first_retained: int) -> dict[GroupId, int]:
         """Retention took what lies before an offset; gives which groups lost how many messages by it."""
@@ -190,11 +202,16 @@ class Groups(Generic[M]):
         id_ = group.definition.id
         groups = self._by_log[id_.vhost, id_.log]
         del groups[id_]
+        self._timed.discard(group)
         if not groups:
             del self._by_log[id_.vhost, id_.log]
 
     def _known(self, group: Group[M], effects: list[GroupEffect[M]]) -> list[GroupEffect[M]]:
-        """Keep up with who is in the group by what it did."""
+        """Keep up with who is in the group by what it did, and whether it waits for a time."""
+        if group.next_tick_ms is None or self.find(group.definition.id) is not group:
+            self._timed.discard(group)
+        else:
+            self._timed.add(group)
         for effect in effects:
             match effect:
                 case Attached(member=member) | Pending(member=member):

@@ -47,8 +47,8 @@ class AccountedLink(LinkHandler):
 
     def _settle(
         self, partition: int, first: int, end: int, outcome: Outcome, *, is_undeliverable_here: bool = False
-    ) -> tuple[Cursor[Any], int]:
-        """Tell what became of messages; gives the cursor, and the sequence that makes it durable."""
+    ) -> tuple[Cursor[Any], int] | None:
+        """Tell what became of messages; gives the cursor, and the sequence that makes it durable, if it matters."""
         raise NotImplementedError
 
     def _more_is_due(self) -> None:
@@ -63,7 +63,7 @@ class AccountedLink(LinkHandler):
             return  # the client has more to say
         outcome, is_undeliverable_here = meaning
         for ids in ranges:
-            waited_for = [
+            told = [
                 self._settle(
                     each.partition,
                     each.first,
@@ -74,6 +74,7 @@ class AccountedLink(LinkHandler):
                 for each in self._offsets.of(*ids)
             ]
             if not is_settled:
+                waited_for = [each for each in told if each is not None]
                 self._when_durable(waited_for, partial(self._answer, ids, state))
         self._consumers.note_changes()
         self._more_is_due()
@@ -117,25 +118,37 @@ class AccountedLink(LinkHandler):
     def send(self, feeds: Feeds, runs: Sequence[PartitionRun]) -> int:
         """Send what a cursor handed out; what cannot go now it gets back. Gives how many it was done with."""
         done_count = 0
+        problem: ErrorValue | None = None
         for each in runs:
-            run, reached = each.run, each.run.first
-            try:
-                feed = feeds.at(each.partition, reached)
-                while reached < run.end and self.link.may_send and self._owner.can_deliver():
-                    before, reached = reached, self._send_some(feeds, feed, each, reached)
-                    self._owner.flush()
-                    if reached == before:
-                        break
-                feeds.note_end(each.partition, feed)
-            except StorageError as error:
-                self._broken(feeds, each.partition, error)
-            except Refused as refused:
-                self._owner.break_link(self.link, refused.value)
-            if reached < run.end and not self._is_closed:
-                self._settle(each.partition, reached, run.end, Outcome.RELEASED)
-            done_count += reached - run.first
+            reached = each.run.first
+            if problem is None:
+                reached, problem = self._send_run(feeds, each)
+            if reached < each.run.end:
+                self._settle(each.partition, reached, each.run.end, Outcome.RELEASED)
+            done_count += reached - each.run.first
+        if problem is not None:
+            self._owner.break_link(self.link, problem)
         self._consumers.note_changes()
         return done_count
+
+    def _send_run(self, feeds: Feeds, each: PartitionRun) -> tuple[int, ErrorValue | None]:
+        """Send of a run what may go now; gives up to where it is done with, and what ends the link."""
+        reached = each.run.first
+        try:
+            feed = feeds.at(each.partition, reached)
+            while reached < each.run.end and self.link.may_send and self._owner.can_deliver():
+                before, reached = reached, self._send_some(feeds, feed, each, reached)
+                self._owner.flush()
+                if reached == before:
+                    break
+            feeds.note_end(each.partition, feed)
+        except StorageError as error:
+            if not isinstance(error, PartitionDeleted):
+                self._owner.note_failure(feeds.partitions[each.partition], error)
+            return reached, error_of(error)
+        except Refused as refused:
+            return reached, refused.value
+        return reached, None
 
     def _send_some(self, feeds: Feeds, feed: Feed, each: PartitionRun, reached: int) -> int:
         """Send the next messages of a run; gives up to where it is done with."""
@@ -162,8 +175,9 @@ class AccountedLink(LinkHandler):
         return following
 
     def drained(self) -> None:
-        """There is nothing more for now."""
-        if self.link.is_draining:
+        """There is nothing more for now; if only the way is full, the rest of the credit is for later."""
+        has_way = self.link.may_send and self._owner.can_deliver()
+        if self.link.is_draining and (has_way or not self.link.credit):
             self.link.drained()
             self._owner.answered()
 
@@ -193,11 +207,6 @@ class AccountedLink(LinkHandler):
         for cursor, sequence in waited_for:
             left += self._consumers.wait(cursor, sequence, durable)
         durable()
-
-    def _broken(self, feeds: Feeds, number: int, error: StorageError) -> None:
-        if not isinstance(error, PartitionDeleted):
-            self._owner.note_failure(feeds.partitions[number], error)
-        self._owner.break_link(self.link, error_of(error))
 
 
 def _between(sent: Sequence[IdRange], start: int, end: int) -> Iterator[IdRange]:

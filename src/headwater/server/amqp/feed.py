@@ -59,14 +59,19 @@ class Feed(RecordSource):
             records = self.records[0]
             start = records.offset
             count = min(records.count, end - start)
-            if announced is not None:
-                self._send_one(link, records, delivery_count, announced)
-                announced = None
-            elif delivery_count:
-                self._send_again(link, records, count, bytes_max, delivery_count)
-            else:
-                self._send_run(link, records, count, bytes_max)
-            sent.append((start, records.offset))
+            try:
+                if announced is not None:
+                    self._send_one(link, records, delivery_count, announced)
+                    announced = None
+                elif delivery_count:
+                    self._send_again(link, records, count, bytes_max, delivery_count)
+                else:
+                    self._send_run(link, records, count, bytes_max)
+            except Refused:
+                if records.offset == start and not sent:
+                    raise
+            if start < records.offset:
+                sent.append((start, records.offset))
             # Runs of a selection may be short: several go in one write.
             if records.count or not (link.may_send and connection.pending_bytes < bytes_max):
                 break

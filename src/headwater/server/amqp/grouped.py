@@ -62,7 +62,7 @@ class Grouped(AccountedLink):
         self._group: Group[Member] | None = None
         self._is_called = False
         self._starting: set[int] = set()
-        """Partitions whose first position is on its way to the disk."""
+        """Partitions whose first position is on its way to the disk: what is sent before could be lost with it."""
         self._watched: set[Partition] = set()
 
     # LinkHandler
@@ -100,7 +100,7 @@ class Grouped(AccountedLink):
             if not done_count:
                 break
             left -= done_count
-        if not (self.link.credit and (self._feeds.are_waiting or left <= 0)):
+        if not (self._starting or self._feeds.are_waiting or left <= 0):
             self.drained()
 
     def depart(self, how: Departure) -> None:
@@ -115,14 +115,14 @@ class Grouped(AccountedLink):
 
     def attached(self, attached: Attached[Member]) -> None:
         """It is in the group: answer, and begin."""
-        if self._is_closed:
-            return
         self._group = self._consumers.groups.of(self)
-        number = attached.partition
-        if number is not None and attached.needs_start:
-            self._begin(number, partial(self._answer_attach, attached))
+        if self._is_closed or self._group is None:
+            return  # what put it out of the group comes next
+        answer = partial(self._owner.guarded, partial(self._answer_attach, attached))
+        if attached.partition is None:
+            answer()
         else:
-            self._answer_attach(attached)
+            self._place(attached.partition, answer, starts=attached.needs_start)
 
     def group_refused(self, refused: GroupRefused[Member]) -> None:
         """It is not in the group."""
@@ -137,13 +137,14 @@ class Grouped(AccountedLink):
         """Others are to have the partition: the client attaches anew, and gets one that is free."""
         self._owner.end_link(self.link)
 
-    def assigned(self, partitions: tuple[int, ...], needs_start: tuple[int, ...]) -> None:
-        """It has these partitions from now on."""
-        if self._is_closed:
+    def assigned(self) -> None:
+        """It has other partitions from now on."""
+        if self._is_closed or self._group is None:
             return
         self._feeds.follow()
-        for number in needs_start:
-            self._begin(number, self._call_soon)
+        partitions = self._group.partitions_of(self)
+        for number in partitions:
+            self._place(number, self._call_soon, starts=number not in self._group.cursors.by_partition)
         self._watch({self._feeds.partitions[number] for number in partitions})
         self.announce(partitions, self._feeds)
         self._call_soon()
@@ -161,9 +162,11 @@ class Grouped(AccountedLink):
 
     def _settle(
         self, partition: int, first: int, end: int, outcome: Outcome, *, is_undeliverable_here: bool = False
-    ) -> tuple[Cursor[Any], int]:
+    ) -> tuple[Cursor[Any], int] | None:
         assert self._group is not None, "what was sent was taken from the group"
-        cursor = self._group.cursors.by_partition[partition]
+        cursor = self._group.cursors.by_partition.get(partition)
+        if cursor is None:
+            return None  # the partition is gone
         sequence, effects = self._group.settle(
             self, partition, first, end, outcome, is_undeliverable_here=is_undeliverable_here
         )
@@ -185,21 +188,25 @@ class Grouped(AccountedLink):
             self._watch({self._feeds.partitions[number]})
         self._call_soon()
 
-    def _begin(self, number: int, then: Callable[[], None]) -> None:
-        """Start a partition where the filter says, or with what comes from now on."""
+    def _place(self, number: int, then: Callable[[], None], *, starts: bool) -> None:
+        """See that the group has a position in a partition, on disk; one that it starts is where the filter says, or
+        behind all that is there."""
         assert self._group is not None, "it is in the group"
         self._starting.add(number)
 
-        def begun(error: StorageError | None) -> None:
+        def placed(error: StorageError | None = None) -> None:
             self._starting.discard(number)
             if self._is_closed:
                 return
-            if error is not None:
-                self.failed(error)
+            if error is None:
+                then()
             else:
-                self._owner.guarded(then)
+                self.failed(error)
 
-        self._consumers.begin(self._group, number, self._feeds.start_of(number), begun)
+        if starts:
+            self._consumers.begin(self._group, number, self._feeds.start_of(number), placed)
+        elif not self._consumers.wait_until_placed(self._group.cursors.by_partition[number], placed):
+            placed()
 
     def _watch(self, partitions: set[Partition]) -> None:
         """Be called when there is more in these, and no others."""

@@ -23,7 +23,7 @@ from headwater.amqp.management import MANAGEMENT_NODE
 from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
 from headwater.amqp.sender_link import SenderLink
 from headwater.encoding.amqp_encoder import encode
-from headwater.encoding.amqp_types import Symbol
+from headwater.encoding.amqp_types import Symbol, Timestamp
 from headwater.engine.group_effects import GroupAttach
 from headwater.engine.group_record import GroupDefinition, GroupId
 from headwater.engine.link_id import LinkId
@@ -80,7 +80,7 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
         )
     # First, so that a link that is refused makes no log.
     start = start_for_jms(source, start_of(source.filter or {}))
-    group = _group_asked_for(link)
+    group, epoch = _group_asked_for(link), _epoch_asked_for(link)
     is_to_last = (
         group is not None or source.durable is not TerminusDurability.NONE or SHARED in source.capabilities
     )
@@ -89,7 +89,7 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
     )
     asked = msgspec.structs.replace(source, filter=start.applied or None)
     if group is not None:
-        return _grouped(container, link, asked, node, start, group)
+        return _grouped(container, link, asked, node, start, group, epoch)
     attach = _attach_of(container, link, asked, node, start)
     if attach.is_shared or attach.is_durable or container.door.consumers.subscriptions.find(attach):
         consumers, dealers = container.door.consumers, container.door.dealers
@@ -180,22 +180,29 @@ def _group_asked_for(link: SenderLink) -> str | None:
     found = (link.remote.properties or {}).get(GROUP)
     if found is not None and not (isinstance(found, str) and found):
         raise Refused(Condition.INVALID_FIELD, f"{GROUP} is {found!r:.100}; it is a string")
-    return found
+    return None if found is None else str(found)
 
 
 def _epoch_asked_for(link: SenderLink) -> int | None:
     found = (link.remote.properties or {}).get(EPOCH)
-    if found is not None and (not isinstance(found, int) or isinstance(found, bool)):
+    is_number = isinstance(found, int) and not isinstance(found, bool | Timestamp)
+    if found is not None and not is_number:
         raise Refused(Condition.INVALID_FIELD, f"{EPOCH} is {found!r:.100}; it is an integer")
     return None if found is None else int(found)
 
 
 def _grouped(
-    container: Container, link: SenderLink, source: Source, node: LogNode, start: Start, group: str
+    container: Container,
+    link: SenderLink,
+    source: Source,
+    node: LogNode,
+    start: Start,
+    group: str,
+    epoch: int | None,
 ) -> Grouped:
     definition = GroupDefinition(GroupId(container.vhost, node.log.name, group), node.log.definition.id)
     number = next(iter(node.numbered)) if node.is_bound else None
-    asked = GroupAttach(_id_of(container, link), number, _epoch_asked_for(link), start.names_position)
+    asked = GroupAttach(_id_of(container, link), number, epoch, start.names_position)
 
     def accept(partition_id: str | None, epoch: int) -> None:
         properties: dict[Symbol, object] = {GROUP: group, EPOCH: epoch}

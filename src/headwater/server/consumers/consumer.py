@@ -51,8 +51,8 @@ class Member(Consumer, Protocol):
     def rebalanced(self) -> None:
         """It has left the group, to attach anew: close the link gracefully."""
 
-    def assigned(self, partitions: tuple[int, ...], needs_start: tuple[int, ...]) -> None:
-        """It has these partitions from now on; of some the group has no position yet."""
+    def assigned(self) -> None:
+        """It has other partitions than before; the group knows which."""
 
     def revoked(self, partition: int) -> None:
         """What it holds of a partition is no longer its."""

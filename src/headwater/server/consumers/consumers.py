@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from headwater.engine.cursor import Cursor, CursorLimits
-from headwater.engine.cursor_flushes import CursorFlush, CursorFlushes, WaitOver
+from headwater.engine.cursor_flushes import CursorFlush, CursorFlushes
 from headwater.engine.group import Group
 from headwater.engine.group_effects import (
     Assigned,
@@ -30,7 +30,7 @@ from headwater.engine.group_effects import (
 )
 from headwater.engine.group_record import GroupDefinition, GroupId
 from headwater.engine.groups import Groups
-from headwater.engine.state_record import Delete, Put
+from headwater.engine.state_record import Put
 from headwater.engine.subscription_record import SubscriptionId
 from headwater.engine.subscriptions import (
     Attach,
@@ -47,6 +47,7 @@ from headwater.errors import StorageError
 from headwater.log.log import Log
 from headwater.log.store import Store
 from headwater.server.consumers.consumer import Member, Subscriber
+from headwater.server.consumers.effects import Effects
 from headwater.server.consumers.restart import restore
 from headwater.server.consumers.state_writer import StateWriter, Write
 from headwater.server.management.policies import cursor_limits, group_policy
@@ -69,6 +70,7 @@ class Consumers:
         self._loop = loop
         self._flush_interval_s = flush_interval_s
         self._writer = StateWriter(store.state)
+        self._effects = Effects(self._writer)
         self._flushes: CursorFlushes[Any, Callable[[], None]] = CursorFlushes()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
@@ -117,7 +119,11 @@ class Consumers:
     ) -> None:
         """A link asks to consume in a group; it is told what becomes of it."""
         now_ms = self._now_ms()
-        self._of_groups(self.groups.attach(member, definition, asked, policy, partitions, now_ms, limits))
+        effects = self.groups.attach(member, definition, asked, policy, partitions, now_ms, limits)
+        group = self.groups.find(definition.id)
+        if group is not None and self._writer.has_failed((put := group.put()).key):
+            effects.insert(0, put)  # nobody is told of what a restart would not find
+        self._of_groups(effects)
 
     def begin(
         self, group: Group[Member], partition: int, offset: int, then: Callable[[StorageError | None], None]
@@ -145,6 +151,10 @@ class Consumers:
     def wait(self, cursor: Cursor[Any], sequence: int, call: Callable[[], None]) -> bool:
         """Call when the settlement of this sequence is on disk; False if it is already."""
         return not self._flushes.wait(cursor, sequence, call)
+
+    def wait_until_placed(self, cursor: Cursor[Any], call: Callable[[], None]) -> bool:
+        """Call when a restart would find the cursor; False if it would already."""
+        return not cursor.durable_sequence and self.wait(cursor, cursor.sequence, call)
 
     def when_written(self, call: Callable[[], None]) -> bool:
         """Call when all records that were put or removed so far are on disk; False if they are already."""
@@ -191,9 +201,8 @@ class Consumers:
         limits, policy = cursor_limits(log.definition.settings), group_policy(log.definition.settings)
         for subscription in self.subscriptions.on_log(log.definition.vhost, log.name):
             subscription.cursors.limit(limits)
-        for group in self.groups.on_log(log.definition.vhost, log.name):
-            group.policy = policy
-            group.cursors.limit(limits)
+        now_ms = self._now_ms()
+        self._of_groups(self.groups.policy_changed(log.definition.vhost, log.name, policy, limits, now_ms))
 
     # Effects
 
@@ -206,22 +215,7 @@ class Consumers:
     def _carry_out(
         self, effects: Iterable[Any], act: Callable[[Any, StorageError | None], None]
     ) -> Write | None:
-        """Write records in their order, and do what comes behind a put when that is on disk; gives the last write."""
-        put: Write | None = None
-        last: Write | None = None
-        for effect in effects:
-            match effect:
-                case Put():
-                    put = last = self._writer.put(effect)
-                case Delete():
-                    last = self._writer.delete(effect)
-                case WaitOver(waited=waited):
-                    for call in waited:
-                        call()
-                case _ if put is None:
-                    act(effect, None)
-                case _:
-                    put.then(lambda error, effect=effect: act(effect, error))  # type: ignore[misc]
+        last = self._effects.carry_out(effects, act)
         self._note_times()
         self.note_changes()
         return last
@@ -256,7 +250,7 @@ class Consumers:
             case Attached(member=member):
                 member.attached(effect)
             case Assigned(member=member):
-                member.assigned(effect.partitions, effect.needs_start)
+                member.assigned()
             case GroupRefused(member=member):
                 member.group_refused(effect)
             case Evicted(member=member):
@@ -286,7 +280,7 @@ class Consumers:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         times = [self.subscriptions.next_expiry_ms, self.groups.next_tick_ms]
-        if self._writer.has_failed_deletes:
+        if self._writer.has_failures:
             times.append(self._now_ms() + int(RETRY_S * 1000))
         next_ms = min((each for each in times if each is not None), default=None)
         if next_ms is not None:
@@ -294,7 +288,7 @@ class Consumers:
 
     def _time_passed(self) -> None:
         self._expiry_timer = None
-        self._writer.delete_again()
+        self._writer.try_again()
         now_ms = self._now_ms()
         self._of_subscriptions(self.subscriptions.expire(now_ms))
         self._of_groups(self.groups.tick(now_ms))

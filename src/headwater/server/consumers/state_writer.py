@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from headwater.engine.state_record import Delete, Put
 from headwater.errors import StorageError
+from headwater.log.intake import OnDone
 from headwater.log.state import StateStore
 
 __all__ = ["StateWriter", "Write"]
@@ -17,23 +18,23 @@ logger = logging.getLogger("headwater.consumers")
 class Write:
     """One change on its way to the disk."""
 
-    __slots__ = ("_calls", "_error", "is_done")
+    __slots__ = ("_calls", "error", "is_done")
 
     def __init__(self) -> None:
         self.is_done = False
-        self._error: StorageError | None = None
+        self.error: StorageError | None = None
         self._calls: list[Callable[[StorageError | None], None]] = []
 
     def then(self, call: Callable[[StorageError | None], None]) -> None:
         """Call when it is on disk, or with why it is not."""
         if self.is_done:
-            call(self._error)
+            call(self.error)
         else:
             self._calls.append(call)
 
     def finish(self, error: StorageError | None) -> None:
         """It is on disk, or cannot be."""
-        self.is_done, self._error = True, error
+        self.is_done, self.error = True, error
         calls, self._calls = self._calls, []
         for call in calls:
             call(error)
@@ -45,45 +46,52 @@ class StateWriter:
     def __init__(self, state: StateStore) -> None:
         self._state = state
         self._last: Write | None = None
-        self._to_delete: set[bytes] = set()
-        """Records whose removal failed: it is tried again, for they would come back with a restart."""
+        self._failed: dict[bytes, bytes | None] = {}
+        """Records that are not on disk as they should be, None for those that should not be there.
+
+        They are tried again: a restart would not find what holds now, or find what does not.
+        """
 
     def put(self, put: Put) -> Write:
         """Set a key."""
-        self._to_delete.discard(put.key)
-        write = self._last = Write()
-        try:
-            self._state.put(put.key, put.value, write.finish)
-        except StorageError as error:
-            write.finish(error)
-        return write
+        return self._change(put.key, put.value, lambda done: self._state.put(put.key, put.value, done))
 
     def delete(self, delete: Delete) -> Write:
-        """Remove a key, now or when there is room for it."""
+        """Remove a key."""
+        return self._change(delete.key, None, lambda done: self._state.delete(delete.key, done))
+
+    def _change(self, key: bytes, value: bytes | None, ask: Callable[[OnDone], None]) -> Write:
         write = self._last = Write()
-        self._to_delete.discard(delete.key)
+        self._failed.pop(key, None)
 
         def done(error: StorageError | None) -> None:
             if error is not None:
-                logger.error("a record of a consumer cannot be removed yet: %s", error)
-                self._to_delete.add(delete.key)
+                logger.error("a record of a consumer cannot be written, and is tried again: %s", error)
+                self._failed[key] = value
             write.finish(error)
 
         try:
-            self._state.delete(delete.key, done)
+            ask(done)
         except StorageError as error:
             done(error)
         return write
 
-    @property
-    def has_failed_deletes(self) -> bool:
-        """Whether `delete_again` has something to do."""
-        return bool(self._to_delete)
+    def has_failed(self, key: bytes) -> bool:
+        """Whether the record of a key is not on disk as it should be."""
+        return key in self._failed
 
-    def delete_again(self) -> None:
-        """Try again what could not be removed."""
-        for key in list(self._to_delete):
-            self.delete(Delete(key))
+    @property
+    def has_failures(self) -> bool:
+        """Whether `try_again` has something to do."""
+        return bool(self._failed)
+
+    def try_again(self) -> None:
+        """Write what could not be written."""
+        for key, value in list(self._failed.items()):
+            if value is None:
+                self.delete(Delete(key))
+            else:
+                self.put(Put(key, value))
 
     def when_written(self, call: Callable[[], None]) -> bool:
         """Call when all that was asked for so far is on disk, or failed; False if it is already."""
