@@ -95,6 +95,7 @@ def test_what_is_printed_is_read_as_the_same(node: Node) -> None:
     assert text_of(again) == text_of(node), "1 and TRUE are equal to Python"
 
 
+@pytest.mark.clause("CESQL 1.2")
 @given(node=nodes, event=events)
 def test_a_filter_is_true_where_complete_evaluation_is_without_errors(
     node: Node, event: dict[str, AttributeValue]

@@ -31,6 +31,7 @@ A, B, C, D = (Attribute(name) for name in "abcd")
 ONE, TWO = Literal(1), Literal(2)
 
 
+@pytest.mark.clause("CESQL 2", "CESQL 3.6")
 @pytest.mark.parametrize(
     ("text", "node"),
     [
@@ -79,6 +80,7 @@ def test_a_node_tells_where_its_word_stands() -> None:
     assert comparison.right.position == 27
 
 
+@pytest.mark.clause("CESQL 2", "CESQL 3.3")
 @pytest.mark.parametrize(
     ("text", "position", "reason"),
     [

@@ -18,6 +18,7 @@ TYPE_2020 = {"type": "prefix", "property": "type", "value": "com."}
 SUBJECT_2020 = {"type": "suffix", "property": "subject", "value": ".jpg"}
 
 
+@pytest.mark.clause("SUB-9", "SUB-10")
 @pytest.mark.parametrize(
     ("subscription", "predicate"),
     [
@@ -92,6 +93,7 @@ def nested(depth: int) -> Json:
     return predicate
 
 
+@pytest.mark.clause("SUB-9", "SUB-10")
 @pytest.mark.parametrize(
     ("subscription", "place", "reason"),
     [

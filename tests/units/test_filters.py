@@ -34,6 +34,7 @@ def passes(predicate: Predicate) -> bool:
     return compile_predicate(predicate)(EVENT)
 
 
+@pytest.mark.clause("SUB-9")
 @pytest.mark.parametrize(
     ("kind", "attribute", "value", "expected"),
     [
@@ -71,6 +72,7 @@ def test_an_attribute_is_compared_as_text(
     assert passes(Match(kind, attribute, value)) is expected
 
 
+@pytest.mark.clause("SUB-10")
 @pytest.mark.parametrize(
     ("predicate", "expected"),
     [
@@ -114,6 +116,7 @@ def test_only_what_decides_is_asked_for() -> None:
     assert asked == ["id"]
 
 
+@pytest.mark.clause("CESQL 1.2")
 @pytest.mark.parametrize(
     ("text", "position", "reason"),
     [
