@@ -33,10 +33,12 @@ class Bound(LinkOption):
         link.properties = {PARTITION: symbol(self._partition_id)}
 
 
-def make_log(connection: BlockingConnection, name: str, partition_count: int) -> None:
+def make_log(connection: BlockingConnection, name: str, partition_count: int, **policies: object) -> None:
     management = SyncRequestResponse(connection, "$management")
     create = {"operation": "CREATE", "type": "headwater.log", "name": name}
-    response = management.call(Message(properties=create, body={"partition_count": partition_count}))
+    response = management.call(
+        Message(properties=create, body={"partition_count": partition_count, **policies})
+    )
     assert response.properties["statusCode"] == 201, response
 
 
@@ -128,6 +130,20 @@ def test_proton_hears_which_partitions_there_are(server: Server, stream: str) ->
             sender_to(connection, stream, Bound("7"))
         with pytest.raises(LinkDetached, match=words):
             receive_from(connection, stream, "first", 10, Bound("7"))
+
+
+@pytest.mark.clause("ES-6")
+def test_proton_is_told_which_partitions_its_links_were_bound_to(server: Server, stream: str) -> None:
+    with connected(server) as connection:
+        make_log(connection, stream, 3, partition_binding="assign")
+        senders = [sender_to(connection, stream) for _ in range(3)]
+        assert [each.link.remote_properties for each in senders] == [{PARTITION: str(n)} for n in range(3)]
+        for number, sender in enumerate(senders):
+            sender.send(Message(body=f"message {number}"))
+        for number in range(3):
+            receiver = receive_from(connection, stream, "first", 10)
+            assert receiver.link.remote_properties == {PARTITION: str(number)}
+            assert bodies(receiver, 1) == [f"message {number}"]
 
 
 @pytest.mark.clause("ES-7")

@@ -28,7 +28,7 @@ from headwater.server.amqp.dynamic_node import DynamicNode
 from headwater.server.amqp.intake import error_of
 from headwater.server.amqp.link_owner import LinkHandler
 from headwater.server.amqp.management.conversation import Conversation
-from headwater.server.amqp.nodes import Refused
+from headwater.server.amqp.nodes import LogNode, Refused
 from headwater.server.amqp.termini import handler_for
 from headwater.server.security.identity import Identity
 
@@ -113,11 +113,17 @@ class Container:
         self._departed.clear()
         self.conversation.close()
 
-    def make_way_for(self, link: Link) -> None:
+    def bound(self, link: Link, node: LogNode) -> LogNode:
+        """The node with the partition that its log has a link bound to which asked for none, if it has."""
+        return self.door.bound(self._key(link), link, node)
+
+    def make_way_for(self, link: Link, node: LogNode | None = None) -> None:
         """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first."""
         key = self._key(link)
         self.door.evict(key)
         self.door.enter(key, self, link)
+        if node is not None:
+            self.door.bound_links.add(link, node)
 
     # Of links
 

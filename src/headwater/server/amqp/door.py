@@ -20,11 +20,12 @@ from headwater.encoding.amqp_types import Symbol
 from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
+from headwater.server.amqp.bound_links import BoundLinks
 from headwater.server.amqp.dealing import Dealers
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.management.agent import Agent
 from headwater.server.amqp.management.replies import WaitingBytes
-from headwater.server.amqp.nodes import AutoCreate, Nodes
+from headwater.server.amqp.nodes import AutoCreate, LogNode, Nodes
 from headwater.server.config import Settings
 from headwater.server.consumers.consumers import Consumers
 from headwater.server.management.clients import Traffic
@@ -125,6 +126,7 @@ class Door:
             Symbol("version"): __version__,
             Symbol("platform"): "Python",
         }
+        self.bound_links = BoundLinks()
         self._links: dict[LinkKey, tuple[Container, Link]] = {}
         self._told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
@@ -137,12 +139,18 @@ class Door:
                 old, ErrorValue(Condition.LINK_STOLEN, f"link {old.name!r} was attached again")
             )
 
+    def bound(self, key: LinkKey, link: Link, node: LogNode) -> LogNode:
+        """The node with the partition that its log has a link of this name bound to."""
+        found = self._links.get(key)
+        return self.bound_links.choose(link, node, None if found is None else found[1])
+
     def enter(self, key: LinkKey, container: Container, link: Link) -> None:
         """A link is attached."""
         self._links[key] = container, link
 
     def leave(self, key: LinkKey, link: Link) -> None:
         """A link is gone."""
+        self.bound_links.discard(link)
         found = self._links.get(key)
         if found is not None and found[1] is link:
             del self._links[key]

@@ -95,6 +95,7 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
         consumers, dealers = container.door.consumers, container.door.dealers
         accept = partial(_accept_subscriber, container, link, asked, node)
         return Subscribing(link, container, consumers, dealers, node, start, attach, accept)
+    node = container.bound(link, node)
     consuming = Consuming(link, container, node, start)
     _accept(container, link, asked, node)
     return consuming
@@ -228,7 +229,7 @@ def _accept(
     properties: dict[Symbol, object] | None = None,
 ) -> None:
     """Answer the attach: the source is told as it was granted, of which `lasting` is what outlives the link."""
-    container.make_way_for(link)
+    container.make_way_for(link, node)
     granted = msgspec.structs.replace(
         source,
         **(lasting or NOT_DURABLE),

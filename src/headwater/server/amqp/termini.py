@@ -60,6 +60,7 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
         _accept_target(container, link, target)
         return Requests(link, container.conversation)
     node = container.door.nodes.to_write(container.identity, container.vhost, target.address, partition_id)
+    node = container.bound(link, node)
     _accept_target(container, link, target, node)
     return Publishing(link, container, node)
 
@@ -67,7 +68,7 @@ def _receiving(container: Container, link: ReceiverLink) -> LinkHandler:
 def _accept_target(
     container: Container, link: ReceiverLink, target: Target, node: LogNode | None = None
 ) -> None:
-    container.make_way_for(link)
+    container.make_way_for(link, node)
     if _waits_to_be_settled(link):
         link.rcv_settle_mode = ReceiverSettleMode.FIRST
     capabilities = tuple(each for each in target.capabilities if each == TOPIC)
