@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from bench.amqp import consuming, crowds, latency, publishing
+from bench.amqp import accounted, consuming, crowds, latency, publishing
 from bench.amqp.logs import fresh
 from bench.doors.loading import Loader
 from bench.doors.run import Door, measure
@@ -20,7 +20,10 @@ from bench.doors.servers import NotHere, Server, headwater, is_open, rabbitmq, w
 
 __all__ = ["CASES", "DOOR"]
 
-CASES = {case.name: case for case in (*crowds.CASES, *publishing.CASES, *consuming.CASES, *latency.CASES)}
+CASES = {
+    case.name: case
+    for case in (*crowds.CASES, *publishing.CASES, *consuming.CASES, *accounted.CASES, *latency.CASES)
+}
 
 
 @contextlib.contextmanager

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bench.amqp.logs import address_of, delete_log, make_log
-from bench.amqp.publishing import CLOUD_EVENT, CLOUD_EVENTS_AIM, CREDIT, PILOT, rate, share
+from bench.amqp.filled import CLOUD_EVENTS, PLAIN, SIZES, count_in, fill, filled, removed
+from bench.amqp.logs import address_of
+from bench.amqp.publishing import CLOUD_EVENTS_AIM, CREDIT, rate, share
 from bench.doors.case import Bench, Case, Metric, Values, cpu_ratio, memory
 from bench.doors.loading import Load, LoadFailed
 from bench.doors.servers import Server
@@ -13,50 +14,17 @@ from bench.figure import at_least
 
 __all__ = ["CASES"]
 
-MESSAGES_MAX = 4_000_000
 FIRST_OFFSET = "0" * 16
-PLAIN, CLOUD_EVENTS = "plain", "cloud-events"
-SIZES = {PLAIN: (), CLOUD_EVENTS: CLOUD_EVENT}
-_filled: dict[tuple[str, str], int] = {}
-"""By server and log, the messages in it."""
-
-
-def _fill(bench: Bench, server: Server, log: str) -> None:
-    """As many messages as the server takes in one round."""
-    make_log(server, log, kind="stream" if server.keeps_what_was_read else "classic")
-    address = ("--address", address_of(server, log), *SIZES[log])
-    pilot = bench.loader.run(server, "publish", *address, "--n", str(PILOT))
-    count = min(int(pilot.pub_msgs_s * bench.seconds), bench.scaled(MESSAGES_MAX, PILOT)) + 1
-    bench.loader.run(server, "publish", *address, "--n", str(count))
-    _filled[server.name, log] = PILOT + count
-
-
-def _remove(*logs: str) -> Callable[[Bench, Server], None]:
-    def clean(_bench: Bench, server: Server) -> None:
-        for log in logs:
-            if _filled.pop((server.name, log), None) is not None:
-                delete_log(server, log)
-
-    return clean
-
-
-def _prepare(*logs: str) -> Callable[[Bench, Server], None]:
-    def prepare(bench: Bench, server: Server) -> None:
-        for log in logs:
-            delete_log(server, log)  # that of a run which was interrupted
-            _fill(bench, server, log)
-
-    return prepare
 
 
 def _consume(bench: Bench, server: Server, log: str, *options: str) -> dict[str, float]:
-    count = _filled[server.name, log]
+    count = count_in(server, log)
     source = ("--source", address_of(server, log), "--offset", "first", *CREDIT, *SIZES[log])
     load = bench.loader.run(server, "consume", *source, *options, "--n", str(count))
     if load.consumed != count:
         raise LoadFailed(f"{load.consumed} of {count} messages were consumed")
     if not server.keeps_what_was_read:
-        _fill(bench, server, log)
+        fill(bench, server, log)
     return _values(load)
 
 
@@ -88,7 +56,7 @@ def _filtered(bench: Bench, server: Server) -> Values:
     if not server.has_event_streams:
         raise LoadFailed("it has no filters of Event Streams")
     plain = _consume(bench, server, PLAIN)
-    count = _filled[server.name, PLAIN] - 1
+    count = count_in(server, PLAIN) - 1
     source = ("--source", address_of(server, PLAIN), "--es-offset", FIRST_OFFSET, *CREDIT)
     load = bench.loader.run(server, "consume", *source, "--n", str(count))
     values = _values(load)
@@ -99,7 +67,7 @@ def _filtered(bench: Bench, server: Server) -> Values:
 def _case(
     name: str, title: str, run: Callable[[Bench, Server], Values], logs: tuple[str, ...], *metrics: Metric
 ) -> Case:
-    return Case(name, title, (*metrics, cpu_ratio(), memory()), run, _prepare(*logs), _remove(*logs))
+    return Case(name, title, (*metrics, cpu_ratio(), memory()), run, filled(*logs), removed(*logs))
 
 
 CASES = (
