@@ -259,11 +259,11 @@ def test_a_log_that_grows_gives_its_partitions_to_those_who_wait_or_share() -> N
     group = group_of(1, WAITING)
     attach(group, "a1")
     attach(group, "b1")
-    put, attached = group.log_changed([0, 1], 0)
+    put, attached = group.log_changed(dict.fromkeys([0, 1], 0), 0)
     assert (type(put), attached) == (Put, Attached("b1", 1, 0, False))
     dynamic = group_of(1, DYNAMIC)
     attach(dynamic, "a1")
-    assert dynamic.log_changed([0, 1, 2], 0)[2:] == [Assigned("a1", (0, 1, 2), ())]
+    assert dynamic.log_changed(dict.fromkeys([0, 1, 2], 0), 0)[2:] == [Assigned("a1", (0, 1, 2), ())]
 
 
 BOUND = 1 << 31
@@ -289,17 +289,17 @@ def test_a_partition_that_goes_ends_the_link_that_is_bound_to_it_and_takes_its_e
     attach(group, "a1", partition=BOUND, epoch=5)
     attach(group, "b1")
     attach(group, "c1")
-    gone, put, delete = group.log_changed([4], 0)
+    gone, put, delete = group.log_changed(dict.fromkeys([4], 0), 0)
     assert isinstance(put, Put)
     assert (gone, delete) == (PartitionGone("a1"), Delete(cursor_key(DEFINITION.id.digest, BOUND)))
     assert decode_group(put.value)[1] == {}
     assert (group.members, group.pending) == (("b1",), ("c1",))
     assert list(group.cursors.by_partition) == [4]
     assert leave(group, "a1", is_closed=True) == []
-    put, attached = group.log_changed([4, BOUND], 0)
+    put, attached = group.log_changed({4: 0, BOUND: 7}, 0)
     assert (type(put), attached) == (Put, Attached("c1", BOUND, 0, False))
     assert offsets(group, "c1", 3) == []
-    assert group.take("c1", 3, {BOUND: 9})[0].run.first == 0
+    assert group.take("c1", 3, {BOUND: 9})[0].run.first == 7
 
 
 def test_an_agnostic_link_loses_what_goes_and_what_it_settled_there_is_told_to_it() -> None:
@@ -312,15 +312,15 @@ def test_an_agnostic_link_loses_what_goes_and_what_it_settled_there_is_told_to_i
     assert flushes.wait(group.cursors.by_partition[BOUND], sequence, "settled") == []
     attach(group, "b1")
     assert group.partitions_of("a1") == (0, 5)
-    assert group.log_changed([5, 0], 0) == [
+    assert group.log_changed(dict.fromkeys([5, 0], 0), 0) == [
         Revoked("a1", BOUND),
-        WaitOver(("settled",)),
         Delete(cursor_key(DEFINITION.id.digest, BOUND)),
+        WaitOver(("settled",)),
         Assigned("a1", (5,), ()),
     ]
     assert group.settle("a1", BOUND, 4, 10, Outcome.ACCEPTED) == (0, [])
     assert group.settle("a1", 0, 0, 10, Outcome.ACCEPTED)[1] == [Assigned("b1", (0,), ())]
-    assert group.log_changed([], 0)[:2] == [Revoked("a1", 5), Revoked("b1", 0)]
+    assert group.log_changed(dict.fromkeys([], 0), 0)[:2] == [Revoked("a1", 5), Revoked("b1", 0)]
     assert group.partitions_of("b1") == ()
 
 
@@ -426,7 +426,7 @@ class Members(RuleBasedStateMachine):
         if number not in self.partitions:
             self.partitions.insert(place, number)
             self.front[number] = -1
-            self.did(self.group.log_changed(self.partitions, self.now_ms))
+            self.did(self.group.log_changed(dict.fromkeys(self.partitions, 0), self.now_ms))
 
     @rule(data=st.data())
     def take_away(self, data: st.DataObject) -> None:
@@ -435,7 +435,7 @@ class Members(RuleBasedStateMachine):
             return
         number = data.draw(st.sampled_from(self.partitions))
         self.partitions.remove(number)
-        self.did(self.group.log_changed(self.partitions, self.now_ms))
+        self.did(self.group.log_changed(dict.fromkeys(self.partitions, 0), self.now_ms))
         for messages in (self.settled, *self.unsettled.values()):
             messages.difference_update([each for each in messages if each[0] == number])
         for counts in (self.explained, self.delivered):

@@ -279,7 +279,7 @@ def test_a_log_that_grows_gives_its_partitions_to_all_but_those_bound_to_one() -
     node = Node()
     one = node.granted("a", **BOTH)
     other = node.granted("b", "t", **DURABLE, kind=Kind.TERMINUS, bound_partition=0)
-    assert node.did(node.all.log_changed("/", "orders", [0, 1, 2])) == [Woken(one)]
+    assert node.did(node.all.log_changed("/", "orders", dict.fromkeys([0, 1, 2], 0))) == [Woken(one)]
     assert (sorted(one.cursors.by_partition), sorted(other.cursors.by_partition)) == ([0, 1, 2], [0])
     assert one.cursors.by_partition[2].low == 0
 
@@ -289,18 +289,21 @@ def test_a_partition_that_goes_ends_what_is_bound_to_it_and_leaves_the_rest_to_t
     one = node.granted("a", **BOTH)
     bound = node.granted("b", "t", **DURABLE, kind=Kind.TERMINUS, bound_partition=0)
     far = 1 << 31
-    node.did(node.all.log_changed("/", "orders", [0, far]))
+    node.did(node.all.log_changed("/", "orders", dict.fromkeys([0, far], 0)))
     one.deal({"a": 9}, {0: 14, far: 5})
     one.settle("a", 0, 10, 12, Outcome.ACCEPTED)
     node.flush()
-    assert node.did(node.all.log_changed("/", "orders", [far])) == [Woken(one), Ended(bound, ("b",))]
-    assert node.did(node.all.log_changed("/", "orders", [far])) == []
+    assert node.did(node.all.log_changed("/", "orders", dict.fromkeys([far], 0))) == [
+        Woken(one),
+        Ended(bound, ("b",)),
+    ]
+    assert node.did(node.all.log_changed("/", "orders", dict.fromkeys([far], 0))) == []
     assert len(node.state) == 2
     assert node.depart("b", Departure.CLOSE) == []
     assert one.settle("a", 0, 12, 14, Outcome.ACCEPTED) == 0
     assert one.deal({"a": 9}, {far: 7})[0].runs[0].partition == far
-    assert node.did(node.all.log_changed("/", "orders", [0, far])) == [Woken(one)]
-    assert one.cursors.by_partition[0].next_offset == 0
+    assert node.did(node.all.log_changed("/", "orders", {0: 7, far: 0})) == [Woken(one)]
+    assert (one.cursors.by_partition[0].next_offset, one.cursors.lost_count) == (7, 0)
 
 
 def test_a_restart_that_finds_partitions_gone_removes_what_was_of_them() -> None:

@@ -33,7 +33,7 @@ class CursorFlush(msgspec.Struct, Generic[C], frozen=True):
 
 
 class WaitOver(msgspec.Struct, frozen=True):
-    """What waited for settlements of cursors that are no more: it may go out."""
+    """What waited for settlements of cursors that are no more: it may go out when the deletes before are durable."""
 
     waited: tuple[Any, ...]
 

@@ -59,11 +59,11 @@ class CursorSet(Generic[C]):
             Delete(cursor_key(self.digest, partition)) for partition in positions if partition not in ends
         ]
 
-    def grow(self, partitions: Collection[int]) -> None:
-        """The log has these partitions: new ones are read from their beginning."""
-        for partition in partitions:
+    def grow(self, firsts: Mapping[int, int]) -> None:
+        """The log has these partitions: new ones are read from their beginning, which is at these offsets."""
+        for partition, first in firsts.items():
             if partition not in self.by_partition:
-                self.begin(partition, 0)
+                self.begin(partition, first)
 
     def keep(self, partitions: Collection[int]) -> list[WaitOver | Delete]:
         """The log has these partitions and no others: cursors on others are forgotten."""
@@ -122,7 +122,7 @@ class CursorSet(Generic[C]):
         if self._flushes is None:
             return []
         waited = tuple(what for cursor in cursors for what in self._flushes.forget(cursor))
-        return [*([WaitOver(waited)] if waited else []), *(Delete(cursor.key) for cursor in cursors)]
+        return [*(Delete(cursor.key) for cursor in cursors), *([WaitOver(waited)] if waited else [])]
 
     def _place(self, partition: int) -> tuple[bytes, set[Cursor[C]] | None]:
         if self._flushes is None:

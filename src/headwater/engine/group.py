@@ -160,20 +160,20 @@ class Group(Generic[M]):
             effects.append(self.put())
         return effects + self._fill(now_ms)
 
-    def log_changed(self, partitions: Collection[int], now_ms: int) -> list[GroupEffect[M]]:
-        """The log has these partitions now; a group that was there before reads new ones from their beginning."""
-        gone = [partition for partition in self._shares if partition not in partitions]
-        new = [partition for partition in partitions if partition not in self._shares]
+    def log_changed(self, firsts: Mapping[int, int], now_ms: int) -> list[GroupEffect[M]]:
+        """The log has these partitions now; a group that was there before reads new ones from their first offset on."""
+        gone = [partition for partition in self._shares if partition not in firsts]
+        new = [partition for partition in firsts if partition not in self._shares]
         is_old = bool(self.cursors.by_partition)
         effects: list[GroupEffect[M]] = []
         for partition in gone:
             effects += self._part_with(partition)
         has_epochs = any(self._shares[partition].epoch for partition in gone)
-        self._shares = {partition: self._shares.get(partition) or _Share() for partition in partitions}
-        deletes = self.cursors.keep(partitions)
+        self._shares = {partition: self._shares.get(partition) or _Share() for partition in firsts}
+        deletes = self.cursors.keep(firsts)
         effects += [self.put()] if has_epochs else []
         for partition in new if is_old else ():
-            effects += self.begin(partition, 0)
+            effects += self.begin(partition, firsts[partition])
         return [*effects, *deletes, *self._fill(now_ms)]
 
     def change_policy(self, policy: GroupPolicy, now_ms: int) -> list[GroupEffect[M]]:

@@ -134,14 +134,13 @@ class Groups(Generic[M]):
         return [effect for group in self.on_log(vhost, log) for effect in self.end(group.definition.id)]
 
     def log_changed(
-        self, vhost: str, log: str, partitions: Collection[int], now_ms: int
+        self, vhost: str, log: str, firsts: Mapping[int, int], now_ms: int
     ) -> list[GroupEffect[M]]:
-        """The log has these partitions now, in this order."""
-        partitions = dict.fromkeys(partitions)
+        """The log has these partitions now, in this order, whose events begin at these offsets."""
         return [
             effect
             for group in self.on_log(vhost, log)
-            for effect in self._known(group, group.log_changed(partitions, now_ms))
+            for effect in self._known(group, group.log_changed(firsts, now_ms))
         ]
 
     def policy_changed(

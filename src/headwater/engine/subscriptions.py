@@ -16,7 +16,7 @@ gives the time of its clock with whatever may begin or end a time-out.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -307,18 +307,17 @@ class Subscriptions(Generic[C]):
         """The log is gone, and its subscriptions with it."""
         return [effect for each in self.on_log(vhost, log) for effect in self.end(each.definition.id)]
 
-    def log_changed(self, vhost: str, log: str, partitions: Collection[int]) -> list[SubscriptionEffect[C]]:
-        """The log has these partitions now: whoever subscribed to all of it gets new ones, too."""
-        partitions = dict.fromkeys(partitions)
+    def log_changed(self, vhost: str, log: str, firsts: Mapping[int, int]) -> list[SubscriptionEffect[C]]:
+        """The log has these partitions now, whose events begin so: those who subscribed to all of it get new ones."""
         effects: list[SubscriptionEffect[C]] = []
         for subscription in self.on_log(vhost, log):
             bound = subscription.definition.bound_partition
             if bound is None:
                 known = set(subscription.cursors.by_partition)
-                effects += subscription.cursors.keep(partitions)
-                subscription.cursors.grow(partitions)
-                effects += [Woken(subscription)] if known != partitions.keys() else []
-            elif bound not in partitions:
+                effects += subscription.cursors.keep(firsts)
+                subscription.cursors.grow(firsts)
+                effects += [Woken(subscription)] if known != firsts.keys() else []
+            elif bound not in firsts:
                 effects += self.end(subscription.definition.id)
         return effects
 
@@ -364,7 +363,7 @@ class Subscriptions(Generic[C]):
         deletes = subscription.cursors.restore(positions, ends)
         bound = definition.bound_partition
         if bound is None:
-            subscription.cursors.grow(ends)
+            subscription.cursors.grow(dict.fromkeys(ends, 0))
         elif bound not in ends:
             own = [each for each in self.end(definition.id) if isinstance(each, Delete)]
             return own + deletes

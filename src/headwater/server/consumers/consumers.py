@@ -190,10 +190,10 @@ class Consumers:
         self._of_subscriptions(self.subscriptions.log_deleted(vhost, log))
         self._of_groups(self.groups.log_deleted(vhost, log))
 
-    def log_changed(self, vhost: str, log: str, partitions: Collection[int]) -> None:
+    def log_changed(self, vhost: str, log: str, firsts: Mapping[int, int]) -> None:
         """A log has these partitions now, in this order."""
-        self._of_subscriptions(self.subscriptions.log_changed(vhost, log, partitions))
-        self._of_groups(self.groups.log_changed(vhost, log, partitions, self._now_ms()))
+        self._of_subscriptions(self.subscriptions.log_changed(vhost, log, firsts))
+        self._of_groups(self.groups.log_changed(vhost, log, firsts, self._now_ms()))
         self.note_changes()
 
     def policies_changed(self, log: Log) -> None:

@@ -41,7 +41,8 @@ class Effects:
                     last = self._writer.delete(effect)
                 case WaitOver(waited=waited):
                     for call in waited:
-                        call()
+                        if not self._writer.when_written(call):
+                            call()
                 case _:
                     self._waiting.append((partial(act, effect), put))
         self._go_on()

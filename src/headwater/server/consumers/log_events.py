@@ -31,7 +31,9 @@ class _LogEvents:
 
     def changed(self, log: Log, before: LogDefinition) -> None:
         if log.definition.partitions != before.partitions:
-            self._consumers.log_changed(log.definition.vhost, log.name, log.numbers)
+            offsets = (partition.first_offset for partition in log.partitions)
+            firsts = dict(zip(log.numbers, offsets, strict=True))
+            self._consumers.log_changed(log.definition.vhost, log.name, firsts)
         if log.definition.settings != before.settings:
             self._consumers.policies_changed(log)
 
