@@ -25,7 +25,7 @@ class Server:
     """A server on a folder; the ports that it found free at its first start are its own from then on."""
 
     def __init__(self, data: Path, *arguments: str, with_tls: bool = False) -> None:
-        self._data = data
+        self.data = data
         self._arguments = arguments
         self._doors = _PLAIN_DOORS | ({"http-tls", "streams-tls", "amqp-tls"} if with_tls else set())
         self._ports: dict[str, int] = {}
@@ -59,7 +59,7 @@ class Server:
 
     def start(self) -> None:
         """Run it, and wait until all its ports take connections."""
-        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self._data)]
+        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self.data)]
         flags = {"http": "http", "streams": "stream", "streams-tls": "stream-tls"}
         for door in (*_PLAIN_DOORS, "http-tls", "streams-tls", "amqp-tls"):
             command += [f"--{flags.get(door, door)}-port", str(self._ports.get(door, 0))]

@@ -35,8 +35,12 @@ __all__ = [
     "Stop",
     "connects",
     "fail",
+    "login_password",
     "refusals",
     "run",
+    "takes",
+    "tls_context",
+    "warn_of_password",
 ]
 
 EXIT_CODE = 1
@@ -83,22 +87,31 @@ class Server:
         )
 
 
+def takes(make: Callable[..., Any]) -> Callable[[_Command], _Command]:
+    """Give a command the options of `make`; its first parameter is what that makes of them."""
+
+    def decorated(command: _Command) -> _Command:
+        own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
+        shared = inspect.signature(make, eval_str=True).parameters
+
+        @functools.wraps(command)
+        def with_options(**values: Any) -> None:  # noqa: ANN401
+            with refusals():
+                made = make(**{name: values.pop(name) for name in shared})
+                command(made, **values)
+
+        parameters = [*own, *shared.values()]
+        with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {each.name: each.annotation for each in parameters}
+        del with_options.__wrapped__
+        return with_options  # type: ignore[return-value]
+
+    return decorated
+
+
 def connects(command: _Command) -> _Command:
     """Give a command the options of a connection; its first parameter is the server they name."""
-    own = list(inspect.signature(command, eval_str=True).parameters.values())[1:]
-    shared = inspect.signature(_server, eval_str=True).parameters
-
-    @functools.wraps(command)
-    def with_server(**values: Any) -> None:  # noqa: ANN401
-        with refusals():
-            server = _server(**{name: values.pop(name) for name in shared})
-        command(server, **values)
-
-    parameters = [*own, *shared.values()]
-    with_server.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    with_server.__annotations__ = {each.name: each.annotation for each in parameters}
-    del with_server.__wrapped__
-    return with_server  # type: ignore[return-value]
+    return takes(_server)(command)
 
 
 def _server(
@@ -142,12 +155,12 @@ def _server(
 
     parts = None if url is None else a.parse_url(url, a.STREAM_SCHEMES | a.AMQP_SCHEMES)
     if parts is not None:
-        _warn_of_password(url, parts.password)
+        warn_of_password(url, parts.password, "HEADWATER_URL", "--password-file")
         host = host or parts.host
         stream_port = parts.port if parts.is_amqp else stream_port or parts.port
         user, vhost = user or parts.user, vhost or parts.vhost
         tls = tls or parts.is_encrypted
-    context = _tls_context(ca_file, certificate_file) if tls or ca_file or certificate_file else None
+    context = tls_context(ca_file, certificate_file) if tls or ca_file or certificate_file else None
     port = stream_port or (a.STREAM_PORT if context is None else a.STREAM_TLS_PORT)
     path = None if unix_socket is None else str(unix_socket)
     has_own = certificate_file is not None and mechanism in (None, "EXTERNAL") and user is None
@@ -156,37 +169,42 @@ def _server(
         Address(host or "127.0.0.1", port, path, context),
         Credentials("", "", "EXTERNAL")
         if has_own
-        else Credentials(user or "guest", _password(user, given, password_file), mechanism),
+        else Credentials(
+            user or "guest", login_password(user, given, password_file, "--password-file"), mechanism
+        ),
         vhost or "/",
         is_amqp=parts is not None and parts.is_amqp,
     )
 
 
-def _password(user: str | None, given: str | None, file: Path | None) -> str:
+def login_password(user: str | None, given: str | None, file: Path | None, option: str) -> str:
+    """The password of who connects: from a file, as it was given, guest's own, or asked for."""
     if file is not None:
         from headwater.server.security.users import password_from
 
-        return password_from(file, "password_file")
+        return password_from(file, option.removeprefix("--").replace("-", "_"))
     if given is not None:
         return given
     if user is None or user == "guest":
         return "guest"
     if not sys.stdin.isatty():
-        fail(f"no password for {user}: name a file with --password-file", USAGE_EXIT_CODE)
+        fail(f"no password for {user}: name a file with {option}", USAGE_EXIT_CODE)
     return str(typer.prompt(f"Password of {user}", hide_input=True, err=True))
 
 
-def _warn_of_password(url: str | None, password: str | None) -> None:
+def warn_of_password(url: str | None, password: str | None, variable: str, option: str) -> None:
+    """Say so if a password stands where others see it."""
     # What stands in the environment other users do not see; what stands in a command line all do.
-    if password is not None and os.environ.get("HEADWATER_URL") != url:
+    if password is not None and os.environ.get(variable) != url:
         typer.echo(
             "headwater: a password on the command line is seen by everybody on this machine; "
-            "use --password-file, or HEADWATER_URL",
+            f"use {option}, or {variable}",
             err=True,
         )
 
 
-def _tls_context(ca_file: Path | None, certificate_file: Path | None) -> ssl.SSLContext:
+def tls_context(ca_file: Path | None, certificate_file: Path | None) -> ssl.SSLContext:
+    """Whom to trust, and what to show; raises `InvalidSettings`."""
     import ssl
 
     try:

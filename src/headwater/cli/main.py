@@ -12,6 +12,7 @@ from headwater import __version__
 from headwater.cli.bench import bench
 from headwater.cli.check import check
 from headwater.cli.demo import demo
+from headwater.cli.log import logs
 from headwater.cli.publish import publish
 from headwater.cli.serve import serve
 from headwater.cli.tail import tail
@@ -83,6 +84,7 @@ app.command("tail")(tail)
 app.command("bench")(bench)
 app.command("check")(check)
 app.command("demo")(demo)
+app.add_typer(logs, name="log")
 app.add_typer(users, name="user")
 
 if __name__ == "__main__":

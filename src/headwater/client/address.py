@@ -17,6 +17,9 @@ __all__ = [
     "AMQP_SCHEMES",
     "AMQP_TLS_PORT",
     "CLIENT_VARIABLES",
+    "HTTP_PORT",
+    "HTTP_SCHEMES",
+    "HTTP_TLS_PORT",
     "STREAM_PORT",
     "STREAM_SCHEMES",
     "STREAM_TLS_PORT",
@@ -29,10 +32,18 @@ __all__ = [
 
 AMQP_PORT = 5672
 AMQP_TLS_PORT = 5671
+HTTP_PORT = 8080
+HTTP_TLS_PORT = 8443
 STREAM_PORT = 5552
 STREAM_TLS_PORT = 5551
 CLIENT_VARIABLES = frozenset(
-    {"HEADWATER_URL", "HEADWATER_VHOST", "HEADWATER_USER", "HEADWATER_PASSWORD_FILE"}
+    {
+        "HEADWATER_HTTP_URL",
+        "HEADWATER_URL",
+        "HEADWATER_VHOST",
+        "HEADWATER_USER",
+        "HEADWATER_PASSWORD_FILE",
+    }
 )
 """What commands that connect take from the environment, besides the host and port that the server takes too."""
 
@@ -52,6 +63,10 @@ STREAM_SCHEMES = {
 AMQP_SCHEMES = {
     "amqp": Scheme(is_encrypted=False, port=AMQP_PORT),
     "amqps": Scheme(is_encrypted=True, port=AMQP_TLS_PORT),
+}
+HTTP_SCHEMES = {
+    "http": Scheme(is_encrypted=False, port=HTTP_PORT),
+    "https": Scheme(is_encrypted=True, port=HTTP_TLS_PORT),
 }
 
 

@@ -10,6 +10,7 @@ __all__ = [
     "ClosedByPeer",
     "ConnectionLost",
     "DamagedChunk",
+    "HttpRefused",
     "IdsNotRising",
     "MessageTooLarge",
     "MessagesRefused",
@@ -157,6 +158,14 @@ class AuthenticationFailed(CallerError):
     def __init__(self, user: str, reason: str, code: int = 0) -> None:
         self.user, self.reason, self.code = user, reason, code
         super().__init__(f"authentication as {user!r} failed: {reason}")
+
+
+class HttpRefused(CallerError):
+    """The server answered an HTTP request with a problem (RFC 9457)."""
+
+    def __init__(self, status: int, word: str, detail: str) -> None:
+        self.status, self.word, self.detail = status, word, detail
+        super().__init__(f"the server refused that ({status}): {detail}")
 
 
 class NoIdLeft(CallerError):

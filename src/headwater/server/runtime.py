@@ -315,11 +315,13 @@ class Server:
             # The plain port is the last: whoever finds it open finds all of the server behind it.
             ports.insert(0, ("http-tls", settings.http_tls_port, self._tls.context))
         for kind, port, tls in ports:
-            for address in await listener.open(settings.host, port, tls):
+            addresses = await listener.open(settings.host, port, tls)
+            if tls is None:
+                host, _, bound = addresses[0].rpartition(":")
+                write_doors(settings.data, host.strip("[]"), int(bound))
+            for address in addresses:
                 self._note_listener("http" if tls is None else "https", address)
                 logger.info("listening %s %s", kind, address)
-        host, _, bound = address.rpartition(":")
-        write_doors(settings.data, host.strip("[]"), int(bound))
 
     def _note_listener(self, protocol: str, address: str) -> None:
         host, _, port = address.rpartition(":")
