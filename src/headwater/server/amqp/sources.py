@@ -108,7 +108,8 @@ def _informing(
         return container.door.nodes.to_read(container.identity, container.vhost, log, partition_id)
 
     node = find()
-    _accept(container, link, msgspec.structs.replace(source, filter=None), node)
+    asked = msgspec.structs.replace(source, filter=None)
+    _accept(container, link, asked, properties=bound_to(node))  # which is not bound as consumers are
     return RuntimeInformation(link, container, node, find)
 
 
