@@ -289,6 +289,11 @@ class Cursor(Generic[C]):
 
     # Dead letters
 
+    @property
+    def has_dead_letters(self) -> bool:
+        """Whether `take_dead_letters` gives any."""
+        return any(self._written.missing(*run) for ranges in self._dead.values() for run in ranges)
+
     def take_dead_letters(self, count_max: int) -> list[DeadLetter]:
         """What is to be appended to the dead-letter log, up to so many messages."""
         found: list[DeadLetter] = []

@@ -92,6 +92,10 @@ class CursorSet(Generic[C]):
         """A consumer is gone; gives how many messages are due again by it."""
         return sum(cursor.vanish(consumer) for cursor in self.by_partition.values())
 
+    def with_dead_letters(self) -> list[tuple[int, Cursor[C]]]:
+        """The cursors that have something for the dead-letter log, with their partitions."""
+        return [(number, cursor) for number, cursor in self.by_partition.items() if cursor.has_dead_letters]
+
     def available(self, ends: Mapping[int, int]) -> int:
         """Messages of these partitions that could be handed out."""
         cursors = self.by_partition

@@ -51,6 +51,10 @@ class AccountedLink(LinkHandler):
         """Tell what became of messages; gives the cursor, and the sequence that makes it durable, if it matters."""
         raise NotImplementedError
 
+    def _bury(self) -> None:
+        """There may be dead letters."""
+        raise NotImplementedError
+
     def _more_is_due(self) -> None:
         """Something has come back, or there is room for more to be handed out."""
         raise NotImplementedError
@@ -76,6 +80,8 @@ class AccountedLink(LinkHandler):
             if not is_settled:
                 waited_for = [each for each in told if each is not None]
                 self._when_durable(waited_for, partial(self._answer, ids, state))
+        if outcome in _MAY_KILL:
+            self._bury()
         self._consumers.note_changes()
         self._more_is_due()
 
@@ -228,6 +234,7 @@ def _meaning(state: DeliveryState | None, default: DeliveryState | None) -> tupl
     return None if default is None else _meaning(default, Released())
 
 
+_MAY_KILL = frozenset({Outcome.REJECTED, Outcome.FAILED})
 _PLAIN: dict[type, Outcome] = {
     Accepted: Outcome.ACCEPTED,
     Rejected: Outcome.REJECTED,

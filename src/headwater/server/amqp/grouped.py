@@ -105,6 +105,7 @@ class Grouped(AccountedLink):
 
     def depart(self, how: Departure) -> None:
         self._consumers.leave(self, is_closed=how is Departure.CLOSE)
+        self._bury()
 
     def close(self) -> None:
         super().close()
@@ -152,6 +153,7 @@ class Grouped(AccountedLink):
     def revoked(self, partition: int) -> None:
         """What it holds of a partition is no longer its."""
         self._offsets.forget(partition)
+        self._bury()
 
     def ended(self) -> None:
         """The group is no more."""
@@ -173,6 +175,10 @@ class Grouped(AccountedLink):
         if effects:
             self._consumers.group_changed(effects)
         return cursor, sequence
+
+    def _bury(self) -> None:
+        if self._group is not None:
+            self._consumers.bury_of_group(self._group)
 
     def _more_is_due(self) -> None:
         self._call_soon()

@@ -76,6 +76,7 @@ class Subscribing(AccountedLink):
         self._consumers.depart(self, how)
         if self._subscription is not None:
             self._dealers.leave(self._subscription)
+            self._bury()
 
     @property
     def awaits_more(self) -> bool:
@@ -131,6 +132,10 @@ class Subscribing(AccountedLink):
             self, partition, first, end, outcome, is_undeliverable_here=is_undeliverable_here
         )
         return cursor, sequence
+
+    def _bury(self) -> None:
+        if self._subscription is not None:
+            self._consumers.bury_of_subscription(self._subscription)
 
     def _more_is_due(self) -> None:
         if self._dealer is not None:

@@ -43,10 +43,12 @@ from headwater.engine.subscriptions import (
     Subscriptions,
     Woken,
 )
+from headwater.engine.topic_subscription import TopicSubscription
 from headwater.errors import StorageError
 from headwater.log.log import Log
 from headwater.log.store import Store
 from headwater.server.consumers.consumer import Member, Subscriber
+from headwater.server.consumers.dead_letters import DeadLetters
 from headwater.server.consumers.effects import Effects
 from headwater.server.consumers.restart import restore
 from headwater.server.consumers.state_writer import StateWriter, Write
@@ -78,11 +80,15 @@ class Consumers:
         self.groups: Groups[Member] = Groups(self._flushes)
         for delete in restore(store, self.subscriptions, self.groups, self._now_ms()):
             self._writer.delete(delete)
+        self._dead_letters = DeadLetters(store, loop, self.note_changes)
+        for log in store.logs.values():
+            self._bury_all(log)
         self._note_times()
         self.note_changes()
 
     def close(self) -> None:
         """Put what has changed into `$state`; the store makes it durable as it closes."""
+        self._dead_letters.close()
         for timer in (self._flush_timer, self._expiry_timer):
             if timer is not None:
                 timer.cancel()
@@ -145,6 +151,28 @@ class Consumers:
     def group_changed(self, effects: Iterable[GroupEffect[Member]]) -> None:
         """Carry out what settling messages in a group has brought."""
         self._of_groups(effects)
+
+    # Dead letters
+
+    def bury_of_subscription(self, subscription: TopicSubscription[Subscriber]) -> None:
+        """Write what it gave up into the dead-letter log."""
+        id_ = subscription.definition.id
+        log = self._store.logs.get((id_.vhost, id_.log))
+        if log is not None:
+            self._dead_letters.bury(log, subscription.cursors, f"subscription {id_.name}")
+
+    def bury_of_group(self, group: Group[Member]) -> None:
+        """Write what it gave up into the dead-letter log."""
+        id_ = group.definition.id
+        log = self._store.logs.get((id_.vhost, id_.log))
+        if log is not None:
+            self._dead_letters.bury(log, group.cursors, f"group {id_.name}")
+
+    def _bury_all(self, log: Log) -> None:
+        for subscription in self.subscriptions.on_log(log.definition.vhost, log.name):
+            self.bury_of_subscription(subscription)
+        for group in self.groups.on_log(log.definition.vhost, log.name):
+            self.bury_of_group(group)
 
     # Settling
 
