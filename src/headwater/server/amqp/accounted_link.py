@@ -23,7 +23,7 @@ from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
 from headwater.server.amqp.nodes import Refused
 from headwater.server.consumers.consumers import Consumers
 
-__all__ = ["AccountedLink"]
+__all__ = ["AccountedLink", "default_outcome"]
 
 BYTES_PER_WRITE = 128 * 1024
 SELECTED_FROM = 256
@@ -62,7 +62,7 @@ class AccountedLink(LinkHandler):
     # From the client
 
     def settled(self, ranges: Sequence[IdRange], state: DeliveryState | None, *, is_settled: bool) -> None:
-        meaning = _meaning(state, self._default_outcome() if is_settled else None)
+        meaning = _meaning(state, default_outcome(self.link) if is_settled else None)
         if meaning is None:
             return  # the client has more to say
         outcome, is_undeliverable_here = meaning
@@ -115,45 +115,46 @@ class AccountedLink(LinkHandler):
 
     def _may_read(self) -> bool:
         """Whether the user may still read; else the link is ended."""
-        if self._owner.may_read(self.name):
-            return True
-        error = ErrorValue(Condition.UNAUTHORIZED_ACCESS, f"reading {self.name!r} is no longer allowed")
-        self._owner.break_link(self.link, error)
-        return False
+        error = self._not_allowed()
+        if error is not None:
+            self._owner.break_link(self.link, error)
+        return error is None
 
     def send(self, feeds: Feeds, runs: Sequence[PartitionRun]) -> int:
         """Send what a cursor handed out; what cannot go now it gets back. Gives how many it was done with."""
-        done_count = 0
-        problem: ErrorValue | None = None
+        done_count, error = 0, self._not_allowed()
         for each in runs:
-            reached = each.run.first
-            if problem is None:
-                reached, problem = self._send_run(feeds, each)
-            if reached < each.run.end:
-                self._settle(each.partition, reached, each.run.end, Outcome.RELEASED)
-            done_count += reached - each.run.first
-        if problem is not None:
-            self._owner.break_link(self.link, problem)
+            first, end = each.run.first, each.run.end
+            if error is None:
+                first, error = self._send_run(feeds, each)
+            done_count += first - each.run.first
+            if first < end:
+                # Before the link ends, if it does: this was never sent, and no attempt at it failed.
+                self._settle(each.partition, first, end, Outcome.RELEASED)
+        if error is not None:
+            self._owner.break_link(self.link, error)
         self._consumers.note_changes()
         return done_count
 
     def _send_run(self, feeds: Feeds, each: PartitionRun) -> tuple[int, ErrorValue | None]:
-        """Send of a run what may go now; gives up to where it is done with, and what ends the link."""
-        reached = each.run.first
+        """Send what can go of a run; gives up to where it was tried, and why the link cannot go on."""
+        run, reached = each.run, each.run.first
+        if feeds.is_waiting(each.partition):
+            return reached, None
+        feed = feeds.at(each.partition, reached)
         try:
-            feed = feeds.at(each.partition, reached)
-            while reached < each.run.end and self.link.may_send and self._owner.can_deliver():
+            while reached < run.end and self.link.may_send and self._owner.can_deliver():
                 before, reached = reached, self._send_some(feeds, feed, each, reached)
                 self._owner.flush()
                 if reached == before:
                     break
-            feeds.note_end(each.partition, feed)
         except StorageError as error:
             if not isinstance(error, PartitionDeleted):
-                self._owner.note_failure(feeds.partitions[each.partition], error)
-            return reached, error_of(error)
+                self._owner.note_failure(feed.partition, error)
+            return min(max(feed.position, reached), run.end), error_of(error)
         except Refused as refused:
-            return reached, refused.value
+            return min(max(feed.position, reached) + 1, run.end), refused.value
+        feeds.note_end(each.partition, feed)
         return reached, None
 
     def _send_some(self, feeds: Feeds, feed: Feed, each: PartitionRun, reached: int) -> int:
@@ -189,11 +190,10 @@ class AccountedLink(LinkHandler):
 
     # Helpers
 
-    def _default_outcome(self) -> DeliveryState:
-        """What it means that a delivery is settled, and nothing said of it."""
-        source = self.link.remote.source
-        default = source.default_outcome if isinstance(source, Source) else None
-        return Released() if default is None else default
+    def _not_allowed(self) -> ErrorValue | None:
+        if self._owner.may_read(self.name):
+            return None
+        return ErrorValue(Condition.UNAUTHORIZED_ACCESS, f"reading {self.name!r} is no longer allowed")
 
     def _answer(self, ids: IdRange, state: DeliveryState | None) -> None:
         if not self._is_closed:
@@ -213,6 +213,13 @@ class AccountedLink(LinkHandler):
         for cursor, sequence in waited_for:
             left += self._consumers.wait(cursor, sequence, durable)
         durable()
+
+
+def default_outcome(link: SenderLink) -> DeliveryState:
+    """What it means on a link that a delivery is settled, and nothing said of it (part 3, section 3.5.3)."""
+    source = link.remote.source
+    asked = source.default_outcome if isinstance(source, Source) else None
+    return asked if isinstance(asked, Accepted | Rejected | Modified) else Released()
 
 
 def _between(sent: Sequence[IdRange], start: int, end: int) -> Iterator[IdRange]:

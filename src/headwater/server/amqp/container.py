@@ -115,13 +115,17 @@ class Container:
 
     def bound(self, link: Link, node: LogNode) -> LogNode:
         """The node with the partition that its log has a link bound to which asked for none, if it has."""
-        return self.door.bound(self._key(link), link, node)
+        return self.door.bound(self._keys(link)[0], link, node)
 
-    def make_way_for(self, link: Link, node: LogNode | None = None) -> None:
-        """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first."""
-        key = self._key(link)
-        self.door.evict(key)
-        self.door.enter(key, self, link)
+    def make_way_for(self, link: Link, node: LogNode | None = None, *, shares: bool = False) -> None:
+        """A link is about to be accepted: another one of its name, wherever that is, is its past and goes first.
+
+        Of those that share a subscription each connection may have one (Topic Subscriptions, examples d to g).
+        """
+        alone, sharing = self._keys(link)
+        for key in (alone, sharing):
+            self.door.evict(key)
+        self.door.enter(sharing if shares else alone, self, link)
         if node is not None:
             self.door.bound_links.add(link, node)
 
@@ -265,8 +269,11 @@ class Container:
         if handler is not None:
             handler.depart(how)
             handler.close()
-            self.door.leave(self._key(link), link)
+            for key in self._keys(link):
+                self.door.leave(key, link)
             self._departed = [each for each in (*self._departed, handler) if each.awaits_more]
 
-    def _key(self, link: Link) -> LinkKey:
-        return self.vhost, self.identity.user, self.container_id, link.name, link.role
+    def _keys(self, link: Link) -> tuple[LinkKey, LinkKey]:
+        """What a link is known by: one that is alone, and one of those that share a subscription."""
+        named = (self.vhost, self.identity.user, self.container_id, link.name, link.role)
+        return (*named, None), (*named, self)

@@ -75,8 +75,8 @@ class Dealer:
             if not done_count:
                 break
             left -= done_count
-        for consumer in self._consumers():
-            if not (consumer.link.credit and self._feeds.are_waiting):
+        if not self._feeds.are_waiting:
+            for consumer in self._consumers():
                 consumer.drained()
 
     def _deal_once(self) -> int:
@@ -100,8 +100,11 @@ class Dealers:
         self._all: dict[TopicSubscription[Subscriber], Dealer] = {}
 
     def of(self, subscription: TopicSubscription[Subscriber], node: LogNode, start: Start) -> Dealer:
-        """The one of a subscription, made for its first consumer."""
+        """The one of a subscription, made for its first consumer; if it is not shared for each, with its filter."""
         dealer = self._all.get(subscription)
+        if dealer is not None and not subscription.definition.is_shared:
+            dealer.close()
+            dealer = None
         if dealer is None:
             dealer = self._all[subscription] = Dealer(subscription, node, start, self._loop)
         return dealer

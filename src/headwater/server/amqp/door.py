@@ -6,7 +6,7 @@ import asyncio
 import logging
 import uuid
 from array import array
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from weakref import WeakKeyDictionary
 
 from headwater import __version__
@@ -42,8 +42,11 @@ __all__ = ["Door", "LinkKey", "make_amqp_door"]
 READ_BUFFER_BYTES = 1 << 20
 OFFERED_CAPABILITIES = (Symbol("ANONYMOUS-RELAY"), EVENT_STREAMS, Symbol("SHARED-SUBS"))
 
-LinkKey = tuple[str, str, str, str, Role]
-"""Section 2.6.1: a link is named by its containers, its name and its direction; nobody takes another user's."""
+LinkKey: TypeAlias = "tuple[str, str, str, str, Role, Container | None]"
+"""Section 2.6.1: a link is named by its containers, its name and its direction; nobody takes another user's.
+
+One that shares a subscription is named by its connection, too.
+"""
 
 logger = logging.getLogger("headwater.amqp")
 

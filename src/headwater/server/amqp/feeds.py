@@ -83,14 +83,19 @@ class Feeds:
         """Where partitions end, of all or of some; those of which the disk is asked are left out."""
         found = {}
         for number in self.partitions if numbers is None else numbers:
-            if not self._is_waiting(number):
+            if not self.is_waiting(number):
                 found[number] = self._end(number, self._selections[number])
         return found
 
     @property
     def are_waiting(self) -> bool:
         """Whether the disk is asked for anything."""
-        return any(self._is_waiting(number) for number in self.partitions)
+        return any(self.is_waiting(number) for number in self.partitions)
+
+    def is_waiting(self, number: int) -> bool:
+        """Whether the disk is asked for something of a partition, which cannot be read until it answers."""
+        ahead, again = self._ahead.get(number), self._again.get(number)
+        return (ahead is not None and ahead.is_waiting) or (again is not None and again.is_waiting)
 
     def at(self, number: int, offset: int) -> Feed:
         """The feed of a partition, which goes on from this offset."""
@@ -121,10 +126,6 @@ class Feeds:
         if selection is not None:
             end = min(end, selection.bounds.offset_end, self._ends.get(number, end))
         return end
-
-    def _is_waiting(self, number: int) -> bool:
-        ahead, again = self._ahead.get(number), self._again.get(number)
-        return (ahead is not None and ahead.is_waiting) or (again is not None and again.is_waiting)
 
     def _made(self, number: int, offset: int) -> Feed:
         return Feed(self.partitions[number], offset, self._ids[number], self._selections[number])

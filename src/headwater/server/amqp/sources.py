@@ -20,7 +20,7 @@ import msgspec
 from headwater.amqp.definitions import Condition
 from headwater.amqp.event_streams import EPOCH, GROUP, INFORMATION_SUFFIX, PARTITION
 from headwater.amqp.management import MANAGEMENT_NODE
-from headwater.amqp.messaging import Source, Target, TerminusDurability, TerminusExpiryPolicy
+from headwater.amqp.messaging import DeliveryState, Source, Target, TerminusDurability, TerminusExpiryPolicy
 from headwater.amqp.sender_link import SenderLink
 from headwater.encoding.amqp_encoder import encode
 from headwater.encoding.amqp_types import Symbol, Timestamp
@@ -29,6 +29,7 @@ from headwater.engine.group_record import GroupDefinition, GroupId
 from headwater.engine.link_id import LinkId
 from headwater.engine.subscription_record import Definition, Expiry, Kind
 from headwater.engine.subscriptions import Attach, Refusal
+from headwater.server.amqp.accounted_link import default_outcome
 from headwater.server.amqp.binding import bound_to, partition_asked_for
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.dynamic_node import dynamic_node
@@ -147,7 +148,16 @@ def _accept_subscriber(
             "timeout": source.timeout,
         }
     capabilities = (GLOBAL, SHARED) if definition.is_shared else (GLOBAL,)
-    _accept(container, link, source, node, lasting, capabilities, is_shared=definition.is_shared)
+    _accept(
+        container,
+        link,
+        source,
+        node,
+        lasting,
+        capabilities,
+        default=default_outcome(link),
+        is_shared=definition.is_shared,
+    )
 
 
 def _unsubscribing(container: Container, link: SenderLink) -> LinkHandler:
@@ -210,7 +220,7 @@ def _grouped(
         properties: dict[Symbol, object] = {GROUP: group, EPOCH: epoch}
         if partition_id is not None:
             properties[PARTITION] = Symbol(partition_id)
-        _accept(container, link, source, properties=properties)
+        _accept(container, link, source, default=default_outcome(link), properties=properties)
 
     return Grouped(link, container, container.door.consumers, node, start, definition, asked, accept)
 
@@ -226,17 +236,21 @@ def _accept(
     lasting: dict[str, Any] = NOT_DURABLE,
     capabilities: tuple[Symbol, ...] = (),
     *,
+    default: DeliveryState | None = None,
     is_shared: bool = False,
     properties: dict[Symbol, object] | None = None,
 ) -> None:
-    """Answer the attach: the source is told as it was granted, of which `lasting` is what outlives the link."""
-    container.make_way_for(link, node)
+    """Answer the attach: the source is told as it was granted, of which `lasting` is what outlives the link.
+
+    There is a default outcome where it matters what becomes of deliveries.
+    """
+    container.make_way_for(link, node, shares=is_shared)
     granted = msgspec.structs.replace(
         source,
         **(lasting or NOT_DURABLE),
         distribution_mode=source.distribution_mode and (MOVE if is_shared else COPY),
+        default_outcome=default,
         outcomes=OUTCOMES,
-        default_outcome=None,
         capabilities=tuple(each for each in source.capabilities if each in (TOPIC, *capabilities)),
     )
     target = link.remote.target

@@ -92,7 +92,7 @@ class Subscribing(AccountedLink):
         self._dealer = self._dealers.of(granted.subscription, self._node, self._start)
         self._owner.guarded(lambda: self._accept(granted.subscription.definition))
         self._owner.answered()
-        self._dealer.call_soon()
+        self._dealer.follow()
 
     def refused(self, refused: Refused[Subscriber]) -> None:
         """It is not attached."""
@@ -117,17 +117,18 @@ class Subscribing(AccountedLink):
 
         def send() -> None:
             nonlocal done_count
-            if self._may_read():
-                done_count = self.send(feeds, runs)
+            done_count = self.send(feeds, runs)
 
         self._owner.guarded(send)
         return done_count
 
     def _settle(
         self, partition: int, first: int, end: int, outcome: Outcome, *, is_undeliverable_here: bool = False
-    ) -> tuple[Cursor[Any], int]:
+    ) -> tuple[Cursor[Any], int] | None:
         assert self._subscription is not None, "what was sent was granted before"
-        cursor = self._subscription.cursors.by_partition[partition]
+        cursor = self._subscription.cursors.by_partition.get(partition)
+        if cursor is None:
+            return None
         sequence = self._subscription.settle(
             self, partition, first, end, outcome, is_undeliverable_here=is_undeliverable_here
         )
