@@ -8,8 +8,9 @@ from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql import Value
 from headwater.cloudevents.cesql_compile import compile_cesql
 from headwater.cloudevents.cesql_evaluate import evaluate
-from headwater.cloudevents.cesql_functions import FUNCTIONS, STRING_CHARACTERS_MAX, ErrorKind
+from headwater.cloudevents.cesql_functions import FUNCTIONS, ErrorKind
 from headwater.cloudevents.cesql_parser import parse_cesql
+from headwater.cloudevents.cesql_values import STRING_CHARACTERS_MAX
 from tests import cesql_cases
 from tests.cesql_cases import EVALUATION, EVENT
 
@@ -175,6 +176,29 @@ def test_what_concatenations_make_is_bounded(call: str) -> None:
     outcome = evaluate(length, above)
     assert [error.kind for error in outcome.errors] == [EVALUATION]
     assert outcome.value == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("subject", False), ("subject = subject", False), ("LENGTH(subject)", 0), ("-subject", 0)],
+)
+@pytest.mark.parametrize("kind", [str, bytes])
+def test_an_attribute_is_bounded(text: str, value: Value, kind: type[str | bytes]) -> None:
+    """In base64 three bytes are four characters."""
+    fitting: AttributeValue = "0" * STRING_CHARACTERS_MAX
+    excessive: AttributeValue = "0" * (STRING_CHARACTERS_MAX + 1)
+    if kind is bytes:
+        fitting, excessive = bytes(STRING_CHARACTERS_MAX // 4 * 3), bytes(STRING_CHARACTERS_MAX // 4 * 3 + 1)
+    node = parse_cesql(text)
+    outcome = evaluate(node, {"subject": excessive})
+    assert outcome.value == value
+    assert [(error.kind, error.reason) for error in outcome.errors] == [
+        (ErrorKind.GENERIC, "subject has more than 65,536 characters")
+    ]
+    assert compile_cesql(node)({"subject": excessive}) is None
+    outcome = evaluate(node, {"subject": fitting})
+    assert ErrorKind.GENERIC not in {error.kind for error in outcome.errors}
+    assert compile_cesql(node)({"subject": fitting}) == (None if outcome.errors else outcome.value)
 
 
 @pytest.mark.clause("CESQL 3.6")

@@ -10,12 +10,14 @@ import msgspec
 import pytest
 
 from headwater.cloudevents import filter_shapes
-from headwater.cloudevents.cesql_functions import FUNCTIONS, STRING_CHARACTERS_MAX
+from headwater.cloudevents.cesql_functions import FUNCTIONS
+from headwater.cloudevents.cesql_values import STRING_CHARACTERS_MAX
 from headwater.cloudevents.filter_shapes import read_filter
 from headwater.cloudevents.filters import compile_predicate, sql
 from headwater.encoding.expression import (
     DEPTH_MAX,
     LIKE_PATTERN_CHARACTERS_MAX,
+    LIKE_SEARCHES_MAX,
     NODES_MAX,
     TEXT_CHARACTERS_MAX,
 )
@@ -63,5 +65,6 @@ def test_the_bounds_are_those_of_the_code() -> None:
         NODES_MAX,
         DEPTH_MAX,
         LIKE_PATTERN_CHARACTERS_MAX,
+        LIKE_SEARCHES_MAX,
         STRING_CHARACTERS_MAX,
     ]

@@ -36,6 +36,7 @@ from headwater.cloudevents.cesql_values import (
     INTEGER_MIN,
     OPERATIONS,
     ORDERS,
+    STRING_CHARACTERS_MAX,
     pattern_matcher,
     text_of,
     value_of,
@@ -94,7 +95,9 @@ def _constant(node: Node) -> Compiled:
 def _attribute(name: str) -> Compiled:
     def read(event: Attributes) -> Value | None:
         value = event.get(name)
-        return value if value is None or isinstance(value, str) else value_of(value)
+        if isinstance(value, str) and len(value) <= STRING_CHARACTERS_MAX:
+            return value
+        return None if value is None else value_of(value)
 
     return read
 
@@ -102,7 +105,10 @@ def _attribute(name: str) -> Compiled:
 def _text(name: str) -> Compiled:
     def read(event: Attributes) -> str | None:
         value = event.get(name)
-        return value if value is None or isinstance(value, str) else text_of(value)
+        if isinstance(value, str) and len(value) <= STRING_CHARACTERS_MAX:
+            return value
+        plain = None if value is None else value_of(value)
+        return None if plain is None else text_of(plain)
 
     return read
 
@@ -114,7 +120,8 @@ def _integer(name: str) -> Compiled:
         value = event.get(name)
         if value.__class__ is int and INTEGER_MIN <= value <= INTEGER_MAX:
             return value
-        return None if value is None else to_integer(value_of(value))
+        plain = None if value is None else value_of(value)
+        return None if plain is None else to_integer(plain)
 
     return read
 

@@ -4,7 +4,8 @@ Complete evaluation, as section 4.1 calls it: an error leaves a value in its pla
 that. It tells why a filter lets an event pass or not; filters themselves use `cesql_compile`.
 
 Where the document leaves a choice: a result that has more than 32 bits is a math error and zero, as a division by zero
-is; IN looks at its items from left to right, and at none behind the first that is equal.
+is; IN looks at its items from left to right, and at none behind the first that is equal. An attribute that is too long
+leaves what one leaves that is not there, with an error of its own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,14 @@ from headwater.cloudevents.cesql_functions import (
     missing_function,
     returned_type,
 )
-from headwater.cloudevents.cesql_values import CASTS, ORDERS, calculate, pattern_matcher, value_of
+from headwater.cloudevents.cesql_values import (
+    CASTS,
+    ORDERS,
+    STRING_CHARACTERS_MAX,
+    calculate,
+    pattern_matcher,
+    value_of,
+)
 
 __all__ = ["EvaluationError", "Outcome", "evaluate"]
 
@@ -74,7 +82,7 @@ def evaluate(node: Node, attributes: Attributes) -> Outcome:
 
 
 class _Missing(Exception):
-    """An operand is an attribute that is not there: the operation gives the zero of its type."""
+    """An operand is an attribute without a value: the operation gives the zero of its type."""
 
 
 class _Evaluator:
@@ -83,7 +91,7 @@ class _Evaluator:
         self.errors: list[EvaluationError] = []
 
     def value(self, node: Node) -> Value | None:
-        """What a node comes to; None for an attribute that is not there, which is an error by then."""
+        """What a node comes to; None for an attribute that is not there or too long, which is an error by then."""
         if isinstance(node, Attribute):
             return self._attribute(node)
         try:
@@ -96,7 +104,11 @@ class _Evaluator:
         if found is None:
             self._fail(ErrorKind.MISSING_ATTRIBUTE, node, f"the event has no attribute {node.name}")
             return None
-        return value_of(found)
+        value = value_of(found)
+        if value is None:
+            reason = f"{node.name} has more than {STRING_CHARACTERS_MAX:,} characters"
+            self._fail(ErrorKind.GENERIC, node, reason)
+        return value
 
     def _operation(self, node: Node) -> Value:
         match node:

@@ -19,12 +19,11 @@ from headwater.cloudevents.cesql import (
     parts_of,
     type_of,
 )
-from headwater.cloudevents.cesql_values import INTEGER_MAX, INTEGER_MIN
+from headwater.cloudevents.cesql_values import INTEGER_MAX, INTEGER_MIN, STRING_CHARACTERS_MAX
 from headwater.errors import InvalidExpression
 
 __all__ = [
     "FUNCTIONS",
-    "STRING_CHARACTERS_MAX",
     "ErrorKind",
     "Failed",
     "Function",
@@ -33,9 +32,6 @@ __all__ = [
     "missing_function",
     "returned_type",
 ]
-
-STRING_CHARACTERS_MAX = 65_536
-"""Of what CONCAT and CONCAT_WS make."""
 
 _SPACES = (
     "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -52,6 +48,7 @@ class ErrorKind(enum.Enum):
     MISSING_ATTRIBUTE = "missingAttribute"
     MISSING_FUNCTION = "missingFunction"
     FUNCTION_EVALUATION = "functionEvaluation"
+    GENERIC = "generic"
 
 
 class Failed(Exception):

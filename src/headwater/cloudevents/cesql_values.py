@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 
 from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql import Type, Value
+from headwater.encoding.expression import LIKE_TEXT_CHARACTERS_MAX
 from headwater.encoding.expression_like import like_matcher
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "INTEGER_MIN",
     "OPERATIONS",
     "ORDERS",
+    "STRING_CHARACTERS_MAX",
     "calculate",
     "in_range",
     "pattern_matcher",
@@ -29,6 +31,8 @@ __all__ = [
     "value_of",
 ]
 
+STRING_CHARACTERS_MAX = LIKE_TEXT_CHARACTERS_MAX
+"""Of a string in an expression, whether it is an attribute or made."""
 INTEGER_MIN, INTEGER_MAX = -(1 << 31), (1 << 31) - 1
 
 _ESCAPE = "\\"
@@ -46,13 +50,17 @@ ORDERS: Mapping[str, Callable[[int, int], bool]] = {
 }
 
 
-def value_of(attribute: AttributeValue) -> Value:
-    """What an attribute is in an expression: a string if it is neither a boolean nor a whole number of 32 bits."""
-    if isinstance(attribute, str | bool):
+def value_of(attribute: AttributeValue) -> Value | None:
+    """What an attribute is in an expression: a string if it is neither a boolean nor a whole number of 32 bits.
+
+    A string that is too long is None.
+    """
+    if isinstance(attribute, bool):
         return attribute
     if isinstance(attribute, int) and INTEGER_MIN <= attribute <= INTEGER_MAX:
         return attribute
-    return text_of(attribute)
+    text = text_of(attribute)
+    return text if len(text) <= STRING_CHARACTERS_MAX else None
 
 
 def text_of(value: AttributeValue) -> str:

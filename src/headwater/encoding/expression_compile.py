@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from headwater.encoding.expression import (
+    LIKE_TEXT_CHARACTERS_MAX,
     And,
     Arithmetic,
     Comparison,
@@ -205,8 +206,8 @@ def _in(read: Value[_Event], items: Sequence[Constant]) -> Condition[_Event]:
 def _like(read: Value[_Event], matches: Callable[[str], bool]) -> Condition[_Event]:
     def is_like(event: _Event) -> bool | None:
         value = read(event)
-        if value is None:
-            return None
-        return isinstance(value, str) and matches(value)
+        if not isinstance(value, str):
+            return None if value is None else False
+        return matches(value) if len(value) <= LIKE_TEXT_CHARACTERS_MAX else None
 
     return is_like
