@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from tests.simulation.consumer_kinds import KINDS, live
 from tests.simulation.schedule import run_schedule
 
 
@@ -16,6 +17,8 @@ def main() -> int:
     arguments = parser.parse_args()
     tell = (lambda text: print(text, flush=True)) if arguments.trace else None
     run_schedule(arguments.seed, tell)
+    for kind in KINDS:
+        live(kind, arguments.seed)
     print(f"seed {arguments.seed} holds")
     return 0
 

@@ -9,6 +9,7 @@ import sys
 import time
 import traceback
 
+from tests.simulation.consumer_kinds import KINDS, live
 from tests.simulation.schedule import run_schedule
 
 _PROGRESS_SECONDS = 5.0
@@ -33,6 +34,8 @@ def soak(first_seed: int, seconds: float) -> int:
             print(f"{seed - first_seed} schedules in {now - started:.0f} s, all hold", flush=True)
         try:
             run_schedule(seed)
+            for kind in KINDS:
+                live(kind, seed)
         except Exception:  # noqa: BLE001 - whatever a schedule raises is a finding
             traceback.print_exc()
             print(f"seed {seed} fails; repeat it with: python -m tests.simulation.run --seed {seed} --trace")
