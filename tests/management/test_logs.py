@@ -169,7 +169,7 @@ def test_a_deleted_log_is_gone_and_its_name_free(root: Api, client: StreamClient
 )
 def test_a_log_that_cannot_be_is_refused_and_not_made(root: Api, body: Any, refusal: str) -> None:
     reply = root.ask("POST", "/logs", body)
-    assert (reply.status, word(reply)) == (400, refusal)
+    assert (reply.status, word(reply)) == (422 if refusal == "invalid" else 400, refusal)
     assert root.ask("GET", "/logs/x").status == 404
 
 
@@ -184,10 +184,10 @@ def test_changes_that_cannot_be_change_nothing(root: Api, client: StreamClient, 
     before = made(root, name)
     publish(client, name, 3)
     for method, path, body, status, refusal in (
-        ("PATCH", "", {"settings": {"durability": "memory"}}, 400, "invalid"),
-        ("PATCH", "", {"settings": {"max_bytes": 0}}, 400, "invalid"),
+        ("PATCH", "", {"settings": {"durability": "memory"}}, 422, "invalid"),
+        ("PATCH", "", {"settings": {"max_bytes": 0}}, 422, "invalid"),
         ("PATCH", "", {}, 400, "bad-request"),
-        ("POST", "/truncate", {"before_offset": 4}, 400, "invalid"),
+        ("POST", "/truncate", {"before_offset": 4}, 422, "invalid"),
         ("POST", "/truncate", {"before_offset": -1}, 400, "bad-request"),
         ("POST", "/truncate", {"partition": "7"}, 404, "unknown-partition"),
     ):
@@ -200,7 +200,7 @@ def test_changes_that_cannot_be_change_nothing(root: Api, client: StreamClient, 
 def test_an_offset_of_no_one_partition_is_refused(root: Api, name: str) -> None:
     made(root, name, partitions=2)
     reply = root.ask("POST", f"/logs/{name}/truncate", {"before_offset": 0})
-    assert (reply.status, word(reply)) == (400, "invalid")
+    assert (reply.status, word(reply)) == (422, "invalid")
 
 
 def test_who_may_not_configure_changes_nothing_and_learns_nothing(

@@ -109,6 +109,14 @@ def test_a_body_that_is_not_what_is_expected_is_refused(root: Api, body: bytes) 
     assert (reply.status, word(reply)) == (400, "bad-request")
 
 
+def test_a_whole_number_may_be_written_with_a_point(root: Api, name: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    for number, status in (("2.0", 201), ("2.5", 400), ('"2"', 400), ("2e400", 400)):
+        body = f'{{"name": "{name}", "partitions": {number}}}'.encode()
+        assert root.ask("POST", "/logs", raw=body, headers=headers).status == status
+    assert root.get(f"/logs/{name}")["partition_count"] == 2
+
+
 def test_a_body_says_that_it_is_json(root: Api, name: str) -> None:
     body = json.dumps({"name": name}).encode()
     for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/xml"):

@@ -59,8 +59,8 @@ def test_a_change_of_which_a_part_is_refused_changes_nothing(root: Api, server: 
     path = f"/users/{name}"
     for change, status, refusal in (
         ({"password": "second", "permissions": {"nowhere": {"read": ".*"}}}, 404, "unknown-vhost"),
-        ({"password": "second", "permissions": {"/": {"read": "(a"}}}, 400, "invalid"),
-        ({"password": "\x00", "roles": ["admin"]}, 400, "invalid"),
+        ({"password": "second", "permissions": {"/": {"read": "(a"}}}, 422, "invalid"),
+        ({"password": "\x00", "roles": ["admin"]}, 422, "invalid"),
         ({"password": "", "roles": ["admin"]}, 400, "bad-request"),
         ({"roles": ["king"]}, 400, "bad-request"),
         ({"name": "other"}, 400, "bad-request"),
@@ -75,11 +75,11 @@ def test_a_change_of_which_a_part_is_refused_changes_nothing(root: Api, server: 
     ("body", "status", "refusal"),
     [
         ({"name": "guest", "password": "x"}, 409, "user-exists"),
-        ({"name": "a:b", "password": "x"}, 400, "invalid"),
-        ({"name": " a", "password": "x"}, 400, "invalid"),
+        ({"name": "a:b", "password": "x"}, 422, "invalid"),
+        ({"name": " a", "password": "x"}, 422, "invalid"),
         ({"name": "x"}, 400, "bad-request"),
         ({"name": "x", "password": "x", "permissions": {"nowhere": {}}}, 404, "unknown-vhost"),
-        ({"name": "x", "password": "x", "permissions": {"/": {"read": r"(a)\1"}}}, 400, "invalid"),
+        ({"name": "x", "password": "x", "permissions": {"/": {"read": r"(a)\1"}}}, 422, "invalid"),
         ({"name": "x", "password": "p" * 1025}, 400, "bad-request"),
         ({"name": "x", "password": 7}, 400, "bad-request"),
     ],

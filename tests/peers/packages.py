@@ -7,14 +7,20 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-__all__ = ["debian_files", "npm_packages"]
+__all__ = ["debian_files", "npm_packages", "python_packages"]
 
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "peers"
 FETCH_TIMEOUT_S = 300
+PIP_UNREACHABLE = (
+    "Failed to establish a new connection",
+    "Temporary failure in name resolution",
+    "timed out",
+)
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT", "ENETUNREACH", "E503")
 
 
@@ -33,6 +39,20 @@ def npm_packages(definition: Path) -> Path:
     return folder
 
 
+def python_packages(requirements: Path) -> Path:
+    """A virtual environment of its own with what a file of requirements names; gives its folder of programs."""
+    wanted = requirements.read_bytes() + sys.version.encode()
+    folder = CACHE / f"{requirements.stem}-{hashlib.sha256(wanted).hexdigest()[:12]}"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "fetching").open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if not (folder / "fetched").exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, capture_output=True)
+            _install(requirements, folder / "bin")
+            (folder / "fetched").touch()
+    return folder / "bin"
+
+
 def debian_files(package: str) -> Path:
     """The folder with the files of a package of Debian's, in the version that this machine would install."""
     if shutil.which("apt-get") is None or shutil.which("dpkg-deb") is None:
@@ -47,6 +67,23 @@ def debian_files(package: str) -> Path:
                 subprocess.run(["dpkg-deb", "-x", str(archive), str(folder)], check=True)
             (folder / "fetched").touch()
     return folder
+
+
+def _install(requirements: Path, programs: Path) -> None:
+    pip = [str(programs / "python"), "-m", "pip", "--disable-pip-version-check", "--no-input", "-q"]
+    try:
+        done = subprocess.run(
+            [*pip, "install", "-r", str(requirements)],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        pytest.skip(f"pip did not fetch what {requirements.name} names within {FETCH_TIMEOUT_S} s")
+    if any(words in done.stderr for words in PIP_UNREACHABLE):
+        pytest.skip(f"pip cannot reach its index: {done.stderr.strip()[-500:]}")
+    assert done.returncode == 0, done.stderr
 
 
 def _download(package: str, folder: Path) -> None:

@@ -100,7 +100,7 @@ class Kind:
 
 
 BAD_REQUEST = Kind(400, "bad-request", "The request is not as it must be")
-INVALID = Kind(400, "invalid", "A value cannot be used")
+INVALID = Kind(422, "invalid", "The request is well formed, and a value in it cannot be used")
 UNAUTHORIZED = Kind(401, "not-authorized", "Name and password, or a certificate, are needed")
 FORBIDDEN = Kind(403, "forbidden", "This user may not do that")
 NOT_FOUND = Kind(404, "not-found", "There is nothing here")

@@ -180,9 +180,25 @@ class _Served:
             taken = " or ".join(sorted(self._media_types))
             raise NOT_JSON.refused(f"a body is taken as {taken}; say so in Content-Type")
         try:
-            return decoder.decode(body or b"{}")
+            return _decoded(body or b"{}", decoder)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BAD_REQUEST.refused(f"the body is not what is expected here: {error}") from error
+
+
+def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> object:
+    try:
+        return decoder.decode(body)
+    except msgspec.ValidationError:
+        # To JSON Schema 1.0 is a whole number, to the decoder it is none.
+        return msgspec.convert(_LOOSE.decode(body), decoder.type)
+
+
+def _number(text: str) -> int | float:
+    number = float(text)
+    return int(number) if number.is_integer() else number
+
+
+_LOOSE = msgspec.json.Decoder(float_hook=_number)
 
 
 def peer_address(request: web.Request) -> str:
