@@ -5,7 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from headwater.log.log import PartitionDefinition
+from headwater.log.settings import LogSettings
 from headwater.server.amqp.door import Door
 from headwater.server.amqp.limits import Limits
 from headwater.server.amqp.listener import AmqpListener, close_connections
@@ -29,11 +32,14 @@ class ListeningAmqp(ListeningDoor):
         limits: Limits | None = None,
         *,
         auto_create: AutoCreate | None = None,
+        cursor_flush_s: float = 0.01,
         **options: Any,
     ) -> None:
         super().__init__(data, **options)
         self.limits = limits or Limits(failure_delay_s=0.05)
         self._auto_create = auto_create or AutoCreate()
+        self._cursor_flush_s = cursor_flush_s
+        self.consumers: Consumers
         self.amqp: Door
         self.amqp_port = 0
 
@@ -45,14 +51,37 @@ class ListeningAmqp(ListeningDoor):
         """A connection on which nothing was said yet."""
         return AmqpWire(HOST, self.amqp_port, **how)
 
-    def super_stream(self, name: str, count: int) -> None:
+    def super_stream(self, name: str, count: int, **settings: Any) -> None:
         """Make a log of so many partitions, whose ids are their numbers."""
         parts = [PartitionDefinition(f"{name}-{number}", str(number)) for number in range(count)]
-        self.call(lambda: self.store.create_log(name, kind="super_stream", partitions=parts))
+        found = LogSettings(**settings)
+        self.call(lambda: self.store.create_log(name, kind="super_stream", partitions=parts, settings=found))
+
+    def change_settings(self, name: str, **changes: Any) -> None:
+        """Give a log other settings."""
+
+        def change() -> None:
+            settings = self.store.log(name).definition.settings
+            self.store.change_settings(name, msgspec.structs.replace(settings, **changes))
+
+        self.call(change)
 
     def counts(self, name: str) -> list[int]:
         """How many messages each partition of a log has."""
         return self.call(lambda: [each.committed_offset for each in self.store.log(name).partitions])
+
+    def lose(self, wire: AmqpWire) -> None:
+        """End a connection by a reset, and wait until the server knows."""
+        port = wire.local_port
+        found = self.call(
+            lambda: next(each for each in self.amqp.connections if each.address("peername")[1] == port)
+        )
+        wire.vanish()
+
+        async def wait() -> None:
+            await found.closed.wait()
+
+        self.run(wait())
 
     def unsent_bytes_max(self) -> int:
         """The most that waits in the AMQP door for one socket."""
@@ -65,7 +94,7 @@ class ListeningAmqp(ListeningDoor):
     async def _open(self) -> None:
         await super()._open()
         nodes = Nodes(self.store, self._access, self._auto_create)
-        consumers = Consumers(self.store, self._loop, 0.01)
+        self.consumers = consumers = Consumers(self.store, self._loop, self._cursor_flush_s)
         follow_logs(self.store, consumers)
         self.amqp = Door(
             self.store, self._access, self._sasl, self._loop, self.limits, nodes, consumers, CONTAINER_ID
@@ -77,4 +106,5 @@ class ListeningAmqp(ListeningDoor):
     async def _close(self) -> None:
         self._amqp_listener.close()
         await close_connections(self.amqp)
+        self.consumers.close()
         await super()._close()

@@ -48,6 +48,11 @@ class PeerSocket:
     ) -> None:
         self._socket.close()
 
+    @property
+    def local_port(self) -> int:
+        """By which the server knows this end."""
+        return int(self._socket.getsockname()[1])
+
     def vanish(self) -> None:
         """End the connection by a reset, as a machine that lost its power does sooner or later."""
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -153,11 +153,10 @@ class Group(Generic[M]):
             return effects + self._attach_to_any(member, asked, now_ms)
         return effects + self._fill(now_ms)
 
-    def leave(self, member: M, *, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
-        """A link is gone; one that the receiver closed takes the epoch of its partition with it (ES-20)."""
-        effects: list[GroupEffect[M]] = []
-        if self._release(member, is_closed=is_closed):
-            effects.append(self.put())
+    def leave(self, *members: M, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
+        """Links are gone, all at once; those that receivers closed take epochs with them (ES-20)."""
+        changed = [self._release(member, is_closed=is_closed) for member in members]
+        effects: list[GroupEffect[M]] = [self.put()] if any(changed) else []
         return effects + self._fill(now_ms)
 
     def log_changed(self, firsts: Mapping[int, int], now_ms: int) -> list[GroupEffect[M]]:

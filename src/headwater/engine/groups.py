@@ -80,12 +80,18 @@ class Groups(Generic[M]):
         effects = group.change_policy(policy, now_ms)
         return self._known(group, effects + group.attach(member, asked, now_ms))
 
-    def leave(self, member: M, *, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
-        """A link is gone; one that is in no group changes nothing."""
-        group = self._of.pop(member, None)
-        if group is None:
-            return []
-        return self._known(group, group.leave(member, is_closed=is_closed, now_ms=now_ms))
+    def leave(self, *members: M, is_closed: bool, now_ms: int) -> list[GroupEffect[M]]:
+        """Links are gone, all at once: nothing goes from one to another. One that is in no group changes nothing."""
+        gone: dict[Group[M], list[M]] = {}
+        for member in members:
+            group = self._of.pop(member, None)
+            if group is not None:
+                gone.setdefault(group, []).append(member)
+        return [
+            effect
+            for group, left in gone.items()
+            for effect in self._known(group, group.leave(*left, is_closed=is_closed, now_ms=now_ms))
+        ]
 
     @property
     def next_tick_ms(self) -> int | None:

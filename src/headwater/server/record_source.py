@@ -83,6 +83,8 @@ class RecordSource:
         self.partition_id = partition_id
         self.offset = offset
         """Of the record that is taken next."""
+        self.since = offset
+        """No record from here to `position` is wanted."""
         self.is_waiting = False
         """Whether the disk is asked."""
         self.has_passed_over = False
@@ -118,10 +120,13 @@ class RecordSource:
     @property
     def has_ended(self) -> bool:
         """Whether nothing that is still to come can be wanted."""
-        return self._has_ended
+        return self._has_ended and not self.records
 
     def seek(self, offset: int) -> None:
         """Go on from another offset; not while the disk is asked."""
+        if self.since <= offset <= self.position:
+            self.offset = max(self.offset, offset)
+            return
         if offset < self.position:
             self.close()
             self._has_ended = self._selection is not None and self._selection.bounds.is_empty
@@ -131,7 +136,7 @@ class RecordSource:
             self.records[0].pass_over(offset - self.records[0].offset)
         if self._run is not None and offset > self._run_end:
             self.close()  # the index leads there faster than reading on
-        self.offset = offset
+        self.offset = self.since = offset
 
     def fill(self, when_read: Callable[[], None]) -> bool:
         """Find the next records that are for us; False at the end, while the disk works, or after much passed over."""
@@ -171,7 +176,7 @@ class RecordSource:
         """So many of the first records of the queue are done with."""
         records = self.records[0]
         records.pass_over(count)
-        self.offset = records.offset
+        self.offset = self.since = records.offset
         if not records.count:
             self.records.popleft()
 

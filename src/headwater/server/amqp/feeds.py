@@ -102,7 +102,7 @@ class Feeds:
         feed = self._ahead.get(number)
         if feed is None:
             feed = self._ahead[number] = self._made(number, offset)
-        elif offset < feed.position:
+        elif offset < feed.since:
             feed = self._again.get(number)
             if feed is None:
                 feed = self._again[number] = self._made(number, offset)

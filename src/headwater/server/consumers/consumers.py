@@ -22,6 +22,7 @@ from headwater.engine.group_effects import (
     GroupEffect,
     GroupEnded,
     GroupPolicy,
+    GroupRefusal,
     GroupRefused,
     PartitionGone,
     Pending,
@@ -76,6 +77,8 @@ class Consumers:
         self._flushes: CursorFlushes[Any, Callable[[], None]] = CursorFlushes()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
+        self._leaving: dict[bool, list[Member]] = {True: [], False: []}
+        """Links of groups that went since the last look, by whether their receivers closed them."""
         self.subscriptions: Subscriptions[Subscriber] = Subscriptions(self._flushes)
         self.groups: Groups[Member] = Groups(self._flushes)
         for delete in restore(store, self.subscriptions, self.groups, self._now_ms()):
@@ -124,6 +127,7 @@ class Consumers:
         limits: CursorLimits,
     ) -> None:
         """A link asks to consume in a group; it is told what becomes of it."""
+        self._note_leaving()
         now_ms = self._now_ms()
         effects = self.groups.attach(member, definition, asked, policy, partitions, now_ms, limits)
         group = self.groups.find(definition.id)
@@ -141,11 +145,36 @@ class Consumers:
         self.note_changes()
 
     def leave(self, member: Member, *, is_closed: bool) -> None:
-        """A link of a group is gone."""
-        self._of_groups(self.groups.leave(member, is_closed=is_closed, now_ms=self._now_ms()))
+        """A link of a group is gone, and perhaps others go with it, to which nothing of what it had is to go."""
+        if not any(self._leaving.values()):
+            self._loop.call_soon(self._note_leaving)
+        self._leaving[is_closed].append(member)
+
+    def _note_leaving(self) -> None:
+        for is_closed, members in self._leaving.items():
+            if members:
+                self._leaving[is_closed] = []
+                self._of_groups(self.groups.leave(*members, is_closed=is_closed, now_ms=self._now_ms()))
+
+    def configure_group(
+        self,
+        definition: GroupDefinition,
+        policy: GroupPolicy,
+        partitions: Collection[int],
+        limits: CursorLimits,
+    ) -> Write | GroupRefusal:
+        """Make a group, or keep one that links made; gives what makes that durable, or why it cannot be."""
+        self._note_leaving()
+        effects = self.groups.configure(definition, policy, partitions, limits)
+        if isinstance(effects, GroupRefusal):
+            return effects
+        write = self._of_groups(effects)
+        assert write is not None, "groups are durable"
+        return write
 
     def end_group(self, id_: GroupId) -> Write | None:
         """End a group, whoever is in it; gives what makes that durable, if there was one."""
+        self._note_leaving()
         return self._of_groups(self.groups.end(id_))
 
     def group_changed(self, effects: Iterable[GroupEffect[Member]]) -> None:
@@ -186,6 +215,7 @@ class Consumers:
 
     def when_written(self, call: Callable[[], None]) -> bool:
         """Call when all records that were put or removed so far are on disk; False if they are already."""
+        self._note_leaving()
         return self._writer.when_written(call)
 
     def note_changes(self) -> None:
@@ -215,17 +245,20 @@ class Consumers:
 
     def log_deleted(self, vhost: str, log: str) -> None:
         """A log is gone, and with it all that consumed from it."""
+        self._note_leaving()
         self._of_subscriptions(self.subscriptions.log_deleted(vhost, log))
         self._of_groups(self.groups.log_deleted(vhost, log))
 
     def log_changed(self, vhost: str, log: str, firsts: Mapping[int, int]) -> None:
         """A log has these partitions now, in this order."""
+        self._note_leaving()
         self._of_subscriptions(self.subscriptions.log_changed(vhost, log, firsts))
         self._of_groups(self.groups.log_changed(vhost, log, firsts, self._now_ms()))
         self.note_changes()
 
     def policies_changed(self, log: Log) -> None:
         """What a log wants of its consumers has changed; it holds for those that are there, too."""
+        self._note_leaving()
         limits, policy = cursor_limits(log.definition.settings), group_policy(log.definition.settings)
         for subscription in self.subscriptions.on_log(log.definition.vhost, log.name):
             subscription.cursors.limit(limits)
@@ -317,6 +350,7 @@ class Consumers:
     def _time_passed(self) -> None:
         self._expiry_timer = None
         self._writer.try_again()
+        self._note_leaving()
         now_ms = self._now_ms()
         self._of_subscriptions(self.subscriptions.expire(now_ms))
         self._of_groups(self.groups.tick(now_ms))
