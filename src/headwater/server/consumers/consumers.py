@@ -91,6 +91,7 @@ class Consumers:
 
     def close(self) -> None:
         """Put what has changed into `$state`; the store makes it durable as it closes."""
+        self._note_leaving()
         self._dead_letters.close()
         for timer in (self._flush_timer, self._expiry_timer):
             if timer is not None:
