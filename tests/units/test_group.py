@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headwater.engine.cursor import CursorLimits
 from headwater.engine.cursor_flushes import CursorFlushes, WaitOver
-from headwater.engine.delivery import Outcome
+from headwater.engine.delivery import Outcome, Run
 from headwater.engine.group import Group
 from headwater.engine.group_effects import (
     Assigned,
@@ -24,6 +24,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    GroupReset,
     PartitionGone,
     Pending,
     Rebalanced,
@@ -322,6 +323,44 @@ def test_an_agnostic_link_loses_what_goes_and_what_it_settled_there_is_told_to_i
     assert group.settle("a1", 0, 0, 10, Outcome.ACCEPTED)[1] == [Assigned("b1", (0,), ())]
     assert group.log_changed(dict.fromkeys([], 0), 0)[:2] == [Revoked("a1", 5), Revoked("b1", 0)]
     assert group.partitions_of("b1") == ()
+
+
+def test_a_reset_moves_the_group_and_parts_with_those_who_had_these_partitions() -> None:
+    group = group_of(2)
+    attach(group, "a1", partition=0, epoch=7)
+    attach(group, "b1", partition=1)
+    assert offsets(group, "a1", 10) == [(0, 0, 10)]
+    offsets(group, "b1", 10)
+    effects = group.reset({0: 5}, 0)
+    assert effects == [*group.cursors.puts(0), GroupReset("a1")]
+    assert (group.members, group.owner_of(0), group.owner_of(1)) == (("b1",), None, "b1")
+    # What the link that is gone held is settled by nobody, and nothing of it comes with a raised count.
+    assert group.settle("a1", 0, 0, 10, Outcome.ACCEPTED)[1] == []
+    assert attach(group, "a1", partition=0, epoch=7) == [Attached("a1", 0, 7, False)]
+    assert [each.run for each in group.take("a1", 3, {0: 100})] == [Run(5, 8, 0)]
+    assert group.cursors.by_partition[1].held_count("b1") == 10
+
+
+def test_a_reset_gives_a_partition_to_who_waits_and_a_position_to_one_that_had_none() -> None:
+    group = group_of(2, WAITING)
+    attach(group, "a1", partition=0)
+    group.reset({1: 9}, 0)
+    assert attach(group, "b1") == [Attached("b1", 1, 0, False)]
+    assert attach(group, "c1") == [Pending("c1")]
+    assert (group.link_of("c1"), group.link_of("b1")) == (LinkId("c", "c1"), LinkId("b", "b1"))
+    assert group.reset({1: 3}, 0)[1:] == [GroupReset("b1"), Attached("c1", 1, 0, False)]
+    assert offsets(group, "c1", 2) == [(1, 3, 5)]
+
+
+def test_an_agnostic_link_is_parted_with_when_one_of_its_partitions_is_reset() -> None:
+    group = group_of(2, DYNAMIC)
+    attach(group, "a1")
+    attach(group, "b1")
+    mine = group.partitions_of("a1")
+    effects = group.reset({mine[0]: 4}, 0)
+    assert GroupReset("a1") in effects
+    assert GroupReset("b1") not in effects
+    assert group.partitions_of("b1") == (0, 1)
 
 
 def test_the_end_of_a_group_names_all_that_are_in_it_or_wait() -> None:

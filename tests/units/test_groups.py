@@ -15,6 +15,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    GroupReset,
     PartitionGone,
     Pending,
 )
@@ -144,3 +145,14 @@ def test_retention_takes_from_groups_and_says_so() -> None:
     group.settle("a1", 0, 10, 15, Outcome.ACCEPTED)
     assert groups.overtaken("/", "orders", 0, 20) == {ID: 5}
     assert groups.overtaken("/", "orders", 1, 20) == {}
+
+
+def test_a_reset_of_a_group_that_is_there_takes_its_members_out() -> None:
+    groups = new()
+    attach(groups, "a1", partition=0)
+    attach(groups, "b1", name="other", partition=0)
+    assert [group.definition.id.name for group in groups] == ["billing", "other"]
+    assert GroupReset("a1") in groups.reset(ID, {0: 5}, 0)
+    assert groups.of("a1") is None
+    assert groups.of("b1") is not None
+    assert groups.reset(GroupId("/", "orders", "no such"), {0: 5}, 0) == []

@@ -15,6 +15,7 @@ from headwater.engine.link_id import LinkId
 from headwater.engine.state_record import Delete, Put, unowned
 from headwater.engine.subscription_record import Expiry, Kind, decode_definition
 from headwater.engine.subscriptions import (
+    REATTACH_MS,
     Attach,
     Departure,
     Ended,
@@ -22,6 +23,7 @@ from headwater.engine.subscriptions import (
     NotASubscription,
     Refusal,
     Refused,
+    Reset,
     Stolen,
     Subscriptions,
     Woken,
@@ -382,3 +384,40 @@ def test_ten_thousand_idle_durable_subscriptions_cost_20_megabytes_at_most(is_us
     finally:
         tracemalloc.stop()
     assert used * 5 < 20_000_000
+
+
+def test_a_reset_goes_on_from_elsewhere_ends_the_links_and_survives_a_restart() -> None:
+    node = Node()
+    subscription = node.granted("a", "s|1", **BOTH)
+    node.granted("b", "s|2", **BOTH)
+    subscription.deal({"a": 10, "b": 10}, {0: 100})
+    node.flush()
+    effects = node.did(node.all.reset(subscription.definition.id, {0: 5}, node.now_ms))
+    assert effects == [Reset("a"), Reset("b")]
+    assert not subscription.consumers
+    # The links go as they are told to, and that changes nothing any more.
+    assert node.depart("a", Departure.DETACH) == []
+    restarted = node.restart().granted("c", "s|1", **BOTH)
+    for each, ends in ((restarted, 5), (subscription, 5)):
+        cursor = each.cursors.by_partition[0]
+        assert (cursor.low, cursor.next_offset, cursor.unsettled_count, cursor.due_count) == (ends, 5, 0, 0)
+
+
+def test_a_subscription_that_expires_waits_for_consumers_that_a_reset_sent_away() -> None:
+    node = Node()
+    subscription = node.granted("a", **DURABLE, expiry=Expiry.LINK_DETACH)
+    node.did(node.all.reset(subscription.definition.id, {0: 5}, node.now_ms))
+    node.depart("a", Departure.DETACH)
+    assert node.all.next_expiry_ms == node.now_ms + REATTACH_MS
+    assert node.granted("a", **DURABLE, expiry=Expiry.LINK_DETACH) is subscription
+    assert node.all.next_expiry_ms is None
+
+
+def test_a_subscription_is_found_by_what_stands_for_it_in_keys_as_long_as_it_is_there() -> None:
+    node = Node()
+    subscription = node.granted("a", **DURABLE)
+    digest = subscription.definition.id.digest
+    assert node.all.with_digest(digest) is subscription
+    assert (list(node.all), len(node.all)) == ([subscription], 1)
+    node.did(node.all.end(subscription.definition.id))
+    assert (node.all.with_digest(digest), len(node.all)) == (None, 0)

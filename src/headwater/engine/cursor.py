@@ -186,6 +186,11 @@ class Cursor(Generic[C]):
         return self._due_count
 
     @property
+    def dead_letter_count(self) -> int:
+        """Messages that are to go to the dead-letter log, and are not there yet."""
+        return sum(ranges.count for ranges in self._dead.values())
+
+    @property
     def range_count(self) -> int:
         """Ranges, which is what the cursor costs."""
         return self._budget.count
@@ -207,14 +212,18 @@ class Cursor(Generic[C]):
         """What a consumer holds."""
         return list(self._unsettled.get(consumer, ()))
 
+    def held_count(self, consumer: C) -> int:
+        """Messages that a consumer holds."""
+        held = self._unsettled.get(consumer)
+        return 0 if held is None else held.count
+
     def available(self, end: int) -> int:
         """Messages of a partition that ends at `end` which could be handed out to somebody."""
         return self._due_count + max(end - self.next_offset, 0)
 
     def lag(self, end: int) -> int:
         """Messages of a partition that ends at `end` which are not settled."""
-        dead = sum(ranges.count for ranges in self._dead.values())
-        return self._unsettled_count + self.available(end) + dead
+        return self._unsettled_count + self.available(end) + self.dead_letter_count
 
     # Deliveries
 

@@ -105,6 +105,10 @@ class CursorSet(Generic[C]):
         """Messages that are not settled."""
         return sum(cursor.lag(ends.get(number, 0)) for number, cursor in self.by_partition.items())
 
+    def held_count(self, consumer: C) -> int:
+        """Messages that a consumer holds."""
+        return sum(cursor.held_count(consumer) for cursor in self.by_partition.values())
+
     @property
     def lost_count(self) -> int:
         """Messages that retention took before they were settled."""

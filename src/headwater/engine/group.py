@@ -30,12 +30,14 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    GroupReset,
     PartitionGone,
     Pending,
     Rebalanced,
     Revoked,
 )
 from headwater.engine.group_record import EPOCH_MAX, GroupDefinition, put_group
+from headwater.engine.link_id import LinkId
 from headwater.engine.partition_spread import spread
 from headwater.engine.state_record import GROUP, Delete, Put, owner_key
 
@@ -109,9 +111,23 @@ class Group(Generic[M]):
         return tuple(self._pending)
 
     @property
+    def partitions(self) -> tuple[int, ...]:
+        """Those of the log, in its order."""
+        return tuple(self._shares)
+
+    @property
     def epochs(self) -> dict[int, int]:
         """By partition."""
         return {partition: share.epoch for partition, share in self._shares.items()}
+
+    def owner_of(self, partition: int) -> M | None:
+        """The member that settles messages of a partition, if it has one."""
+        return self._shares[partition].owner
+
+    def link_of(self, member: M) -> LinkId:
+        """What a member is, or one that waits."""
+        found = self._members.get(member)
+        return self._pending[member][0].link if found is None else found.asked.link
 
     def partitions_of(self, member: M) -> tuple[int, ...]:
         """Those whose messages the member gets now."""
@@ -226,10 +242,22 @@ class Group(Generic[M]):
     def begin(self, partition: int, offset: int) -> list[GroupEffect[M]]:
         """Start, or start anew, at an offset; what is answered because of it waits for the put.
 
-        Of what owners hold nothing is settled any more: an operator who resets a position closes their links.
+        Of what owners hold nothing is settled any more.
         """
         self.cursors.begin(partition, offset)
         return [*self.cursors.puts(partition)]
+
+    def reset(self, offsets: Mapping[int, int], now_ms: int) -> list[GroupEffect[M]]:
+        """Go on from these offsets of partitions; links that have one of them are to attach anew."""
+        moved = [
+            member for member in self._members if any(number in offsets for number, _ in self._owned(member))
+        ]
+        for member in moved:
+            self._release(member)
+        effects: list[GroupEffect[M]] = []
+        for partition, offset in offsets.items():
+            effects += self.begin(partition, offset)
+        return [*effects, *(GroupReset(member) for member in moved), *self._fill(now_ms)]
 
     def take(self, member: M, count_max: int, ends: Mapping[int, int]) -> list[PartitionRun]:
         """Messages for a member, of all its partitions in turn; one that `ends` leaves out has none."""

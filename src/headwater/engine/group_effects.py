@@ -23,6 +23,7 @@ __all__ = [
     "GroupPolicy",
     "GroupRefusal",
     "GroupRefused",
+    "GroupReset",
     "PartitionGone",
     "Pending",
     "Rebalanced",
@@ -122,6 +123,12 @@ class Rebalanced(msgspec.Struct, Generic[M], frozen=True):
     member: M
 
 
+class GroupReset(msgspec.Struct, Generic[M], frozen=True):
+    """The group goes on from elsewhere: end the link, for it to attach anew; it has left the group already."""
+
+    member: M
+
+
 class Assigned(msgspec.Struct, Generic[M], frozen=True):
     """An agnostic link has these partitions from now on; the next delivery says so (ES-17)."""
 
@@ -160,6 +167,7 @@ GroupEffect: TypeAlias = (
     | GroupRefused[M]
     | Evicted[M]
     | Rebalanced[M]
+    | GroupReset[M]
     | Assigned[M]
     | Revoked[M]
     | PartitionGone[M]

@@ -21,6 +21,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    GroupReset,
     PartitionGone,
     Pending,
     Rebalanced,
@@ -42,6 +43,10 @@ class Groups(Generic[M]):
         self._of: dict[M, Group[M]] = {}
         self._timed: set[Group[M]] = set()
         """Those for which a time may be set."""
+
+    def __iter__(self) -> Iterator[Group[M]]:
+        """All of them, as they are at this moment."""
+        return iter([group for groups in self._by_log.values() for group in groups.values()])
 
     def find(self, id_: GroupId) -> Group[M] | None:
         """The group of that name."""
@@ -126,6 +131,11 @@ class Groups(Generic[M]):
             group = self._add(Group(definition, policy, partitions, limits, self._flushes))
         group.definition = definition
         return [group.put()]
+
+    def reset(self, id_: GroupId, offsets: Mapping[int, int], now_ms: int) -> list[GroupEffect[M]]:
+        """Have a group go on from these offsets of partitions; one that is not there does not."""
+        group = self.find(id_)
+        return [] if group is None else self._known(group, group.reset(offsets, now_ms))
 
     def end(self, id_: GroupId) -> list[GroupEffect[M]]:
         """End a group, whoever is in it; one that is not there is ended already."""
@@ -225,6 +235,7 @@ class Groups(Generic[M]):
                     GroupRefused(member=member)
                     | Evicted(member=member)
                     | Rebalanced(member=member)
+                    | GroupReset(member=member)
                     | PartitionGone(member=member)
                 ):
                     self._of.pop(member, None)

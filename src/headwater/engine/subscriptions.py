@@ -47,6 +47,7 @@ __all__ = [
     "NotASubscription",
     "Refusal",
     "Refused",
+    "Reset",
     "Stolen",
     "SubscriptionEffect",
     "Subscriptions",
@@ -55,6 +56,8 @@ __all__ = [
 
 CONSUMERS_MAX = 10_000
 """Consumers of one shared subscription."""
+REATTACH_MS = 60_000
+"""So long at least a subscription waits for consumers whose links an operator's reset has ended."""
 
 C = TypeVar("C", bound=Hashable)
 
@@ -125,6 +128,12 @@ class Stolen(msgspec.Struct, Generic[C], frozen=True):
     consumer: C
 
 
+class Reset(msgspec.Struct, Generic[C], frozen=True):
+    """The subscription goes on from elsewhere: end the link, for it to attach anew. It has left already."""
+
+    consumer: C
+
+
 class Woken(msgspec.Struct, Generic[C], frozen=True):
     """Messages are due again: deal."""
 
@@ -139,7 +148,16 @@ class Ended(msgspec.Struct, Generic[C], frozen=True):
 
 
 SubscriptionEffect: TypeAlias = (
-    NotASubscription[C] | Granted[C] | Refused[C] | Stolen[C] | Woken[C] | Ended[C] | WaitOver | Put | Delete
+    NotASubscription[C]
+    | Granted[C]
+    | Refused[C]
+    | Stolen[C]
+    | Reset[C]
+    | Woken[C]
+    | Ended[C]
+    | WaitOver
+    | Put
+    | Delete
 )
 
 
@@ -150,11 +168,23 @@ class Subscriptions(Generic[C]):
         self.subscriptions_max = subscriptions_max
         self._flushes = flushes
         self._all: dict[SubscriptionId, TopicSubscription[C]] = {}
+        self._by_digest: dict[bytes, TopicSubscription[C]] = {}
         self._by_log: dict[tuple[str, str], dict[SubscriptionId, TopicSubscription[C]]] = {}
         self._of: dict[C, TopicSubscription[C]] = {}
         self._left: dict[C, TopicSubscription[C]] = {}
         """Last consumers whose departure is not yet what lets the time-out run."""
         self._ends_at_ms: dict[SubscriptionId, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __iter__(self) -> Iterator[TopicSubscription[C]]:
+        """All of them, as they are at this moment."""
+        return iter(tuple(self._all.values()))
+
+    def with_digest(self, digest: bytes) -> TopicSubscription[C] | None:
+        """The one that this stands for in keys."""
+        return self._by_digest.get(digest)
 
     # Attaching
 
@@ -282,6 +312,7 @@ class Subscriptions(Generic[C]):
         subscription = self._all.pop(id_, None)
         if subscription is None:
             return []
+        del self._by_digest[subscription.cursors.digest]
         on_log = self._by_log[id_.vhost, id_.log]
         del on_log[id_]
         if not on_log:
@@ -296,6 +327,23 @@ class Subscriptions(Generic[C]):
         deletes = subscription.cursors.end()
         own = [Delete(owner_key(SUBSCRIPTION, id_.digest))] if subscription.definition.is_durable else []
         return [Ended(subscription, consumers), *own, *deletes]
+
+    def reset(
+        self, id_: SubscriptionId, offsets: Mapping[int, int], now_ms: int
+    ) -> list[SubscriptionEffect[C]]:
+        """Have a durable subscription go on from these offsets of partitions; its links are to attach anew."""
+        subscription = self._all[id_]
+        assert subscription.definition.is_durable, "others end with their consumers"
+        consumers = tuple(subscription.consumers)
+        for consumer in consumers:
+            subscription.leave(consumer)
+            del self._of[consumer]
+        for partition, offset in offsets.items():
+            subscription.cursors.begin(partition, offset)
+        definition = subscription.definition
+        if consumers and definition.expiry is not Expiry.NEVER:
+            self._ends_at_ms[id_] = now_ms + max(definition.timeout_ms, REATTACH_MS)
+        return [*subscription.cursors.puts(*offsets), *(Reset(each) for each in consumers)]
 
     # Logs
 
@@ -374,7 +422,7 @@ class Subscriptions(Generic[C]):
     def _add(self, definition: Definition, limits: CursorLimits) -> TopicSubscription[C]:
         subscription = TopicSubscription(definition, limits, self._flushes)
         id_ = definition.id
-        self._all[id_] = subscription
+        self._all[id_] = self._by_digest[subscription.cursors.digest] = subscription
         self._by_log.setdefault((id_.vhost, id_.log), {})[id_] = subscription
         return subscription
 

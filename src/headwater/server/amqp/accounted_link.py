@@ -43,6 +43,11 @@ class AccountedLink(LinkHandler):
         self._announced: list[str] | None = None
         self._is_closed = False
 
+    @property
+    def connection_name(self) -> str:
+        """Of the connection that it is on."""
+        return self._owner.name
+
     # Of those who know the cursors
 
     def _settle(
@@ -99,6 +104,11 @@ class AccountedLink(LinkHandler):
         """Another link took its place."""
         error = ErrorValue(Condition.LINK_STOLEN, f"another receiver took over from link {self.link.name!r}")
         self._owner.break_link(self.link, error)
+
+    def reset(self) -> None:
+        """What it consumes from goes on from elsewhere."""
+        words = f"where link {self.link.name!r:.100} goes on from was reset; attach again"
+        self._owner.break_link(self.link, ErrorValue(Condition.LINK_DETACH_FORCED, words))
 
     # To the client
 

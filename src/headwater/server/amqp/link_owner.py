@@ -59,6 +59,10 @@ class LinkOwner(Protocol):
     """The connection of a link."""
 
     @property
+    def name(self) -> str:
+        """From where to where."""
+
+    @property
     def credit_count(self) -> int:
         """Deliveries that a sender may have on their way to us."""
 

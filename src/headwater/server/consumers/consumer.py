@@ -16,11 +16,18 @@ __all__ = ["Consumer", "Member", "Subscriber"]
 class Consumer(Hashable, Protocol):
     """A link with an account of what it took and settled."""
 
+    @property
+    def connection_name(self) -> str:
+        """Of the connection that the link is on."""
+
     def failed(self, error: StorageError) -> None:
         """What the link asked for could not be recorded: end it."""
 
     def stolen(self) -> None:
         """Another link took its place, which it has left already: end it."""
+
+    def reset(self) -> None:
+        """What it consumes from goes on from elsewhere, and it has left that already: end it, to attach anew."""
 
     def ended(self) -> None:
         """What it consumed from is no more: end it."""

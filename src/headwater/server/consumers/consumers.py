@@ -24,6 +24,7 @@ from headwater.engine.group_effects import (
     GroupPolicy,
     GroupRefusal,
     GroupRefused,
+    GroupReset,
     PartitionGone,
     Pending,
     Rebalanced,
@@ -39,6 +40,7 @@ from headwater.engine.subscriptions import (
     Ended,
     Granted,
     Refused,
+    Reset,
     Stolen,
     SubscriptionEffect,
     Subscriptions,
@@ -112,6 +114,10 @@ class Consumers:
         """A link of a subscription went, or what it was on."""
         self._of_subscriptions(self.subscriptions.depart(consumer, how, self._now_ms()))
 
+    def reset_subscription(self, id_: SubscriptionId, offsets: Mapping[int, int]) -> Write:
+        """Have a durable subscription go on from these offsets of partitions; gives what makes that durable."""
+        return _written(self._of_subscriptions(self.subscriptions.reset(id_, offsets, self._now_ms())))
+
     def end_subscription(self, id_: SubscriptionId) -> Write | None:
         """End a subscription, whoever is on it; gives what makes that durable, if anything was."""
         return self._of_subscriptions(self.subscriptions.end(id_))
@@ -140,9 +146,7 @@ class Consumers:
         self, group: Group[Member], partition: int, offset: int, then: Callable[[StorageError | None], None]
     ) -> None:
         """A group starts, or starts anew, at an offset of a partition; tells when that is on disk."""
-        write = self._of_groups(group.begin(partition, offset))
-        assert write is not None, "groups are durable"
-        write.then(then)
+        _written(self._of_groups(group.begin(partition, offset))).then(then)
         self.note_changes()
 
     def leave(self, member: Member, *, is_closed: bool) -> None:
@@ -172,6 +176,21 @@ class Consumers:
         write = self._of_groups(effects)
         assert write is not None, "groups are durable"
         return write
+
+    def configure_group(
+        self,
+        definition: GroupDefinition,
+        policy: GroupPolicy,
+        partitions: Collection[int],
+        limits: CursorLimits,
+    ) -> Write | GroupRefusal:
+        """Make a group that no link has to make, or keep one that links made; gives what makes that durable."""
+        effects = self.groups.configure(definition, policy, partitions, limits)
+        return effects if isinstance(effects, GroupRefusal) else _written(self._of_groups(effects))
+
+    def reset_group(self, id_: GroupId, offsets: Mapping[int, int]) -> Write:
+        """Have a group go on from these offsets of partitions; gives what makes that durable."""
+        return _written(self._of_groups(self.groups.reset(id_, offsets, self._now_ms())))
 
     def end_group(self, id_: GroupId) -> Write | None:
         """End a group, whoever is in it; gives what makes that durable, if there was one."""
@@ -296,6 +315,8 @@ class Consumers:
                 effect.consumer.refused(effect)
             case Stolen():
                 effect.consumer.stolen()
+            case Reset():
+                effect.consumer.reset()
             case Woken(subscription=subscription):
                 for consumer in list(subscription.consumers)[:1]:
                     consumer.woken(subscription)
@@ -315,12 +336,8 @@ class Consumers:
                 member.assigned()
             case GroupRefused(member=member):
                 member.group_refused(effect)
-            case Evicted(member=member):
-                member.stolen()
-            case Rebalanced(member=member):
-                member.rebalanced()
-            case PartitionGone(member=member):
-                member.ended()
+            case Evicted() | Rebalanced() | GroupReset() | PartitionGone():
+                _tell_that_it_left(effect)
             case Revoked(member=member):
                 member.revoked(effect.partition)
             case GroupEnded(members=members):
@@ -355,3 +372,22 @@ class Consumers:
         now_ms = self._now_ms()
         self._of_subscriptions(self.subscriptions.expire(now_ms))
         self._of_groups(self.groups.tick(now_ms))
+
+
+def _written(write: Write | None) -> Write:
+    assert write is not None, "something was put"
+    return write
+
+
+def _tell_that_it_left(
+    effect: Evicted[Member] | Rebalanced[Member] | GroupReset[Member] | PartitionGone[Member],
+) -> None:
+    match effect:
+        case Evicted(member=member):
+            member.stolen()
+        case Rebalanced(member=member):
+            member.rebalanced()
+        case GroupReset(member=member):
+            member.reset()
+        case PartitionGone(member=member):
+            member.ended()
