@@ -11,7 +11,7 @@ import pytest
 
 from headwater import __version__
 from headwater.server.http.management.node import Node
-from headwater.server.management.turns import ITEMS_PER_TURN, in_turns
+from headwater.server.management.turns import COST_PER_TURN, in_turns
 from tests.http_api import Api
 from tests.peers.servers import HOST, Server
 from tests.stream_client import StreamClient
@@ -96,10 +96,10 @@ def test_a_long_list_lets_others_have_their_turns() -> None:
                 await asyncio.sleep(0)
 
         task = asyncio.create_task(other())
-        items = [item async for item in in_turns(range(10 * ITEMS_PER_TURN))]
+        items = [item async for item in in_turns(range(10 * COST_PER_TURN))]
         task.cancel()
         return turns, items
 
     turns, items = asyncio.run(run())
-    assert items == list(range(10 * ITEMS_PER_TURN))
+    assert items == list(range(10 * COST_PER_TURN))
     assert turns >= 10

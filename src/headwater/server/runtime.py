@@ -24,6 +24,7 @@ from headwater.server.amqp.listener import AmqpListener
 from headwater.server.amqp.listener import close_connections as close_amqp_connections
 from headwater.server.amqp.management.agent import Agent
 from headwater.server.amqp.management.connections import ConnectionType
+from headwater.server.amqp.management.consumers import GroupType, SubscriptionType
 from headwater.server.amqp.management.logs import LogType
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
@@ -34,6 +35,7 @@ from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import EndpointGroup, make_application
 from headwater.server.http.authentication import BasicAuthentication
 from headwater.server.http.connections import ConnectionEndpoints
+from headwater.server.http.groups import GroupEndpoints
 from headwater.server.http.listener import HttpLimits, HttpListener
 from headwater.server.http.logs import LogEndpoints
 from headwater.server.http.management.application import PREFIX, make_management
@@ -41,10 +43,13 @@ from headwater.server.http.management.call import Management
 from headwater.server.http.management.node import Node
 from headwater.server.http.metrics import MetricsEndpoints
 from headwater.server.http.serving import HttpFigures, Serving
+from headwater.server.http.subscriptions import SubscriptionEndpoints
 from headwater.server.http.users import UserEndpoints
 from headwater.server.http.websocket import AmqpOverWebSocket
 from headwater.server.logging import configure
 from headwater.server.management.clients import Clients
+from headwater.server.management.groups import ManagedGroups
+from headwater.server.management.subscriptions import ManagedSubscriptions
 from headwater.server.metrics import Measured, metrics_text
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator
@@ -232,8 +237,15 @@ class Server:
         settings = self._settings
         assert self._streams is not None, "the doors are opened in their order"
         loop = asyncio.get_running_loop()
-        agent = Agent([LogType(store, self._streams.delete_log), ConnectionType(self._clients, loop)])
         self._consumers = consumers = Consumers(store, loop, settings.cursor_flush_ms / 1000)
+        agent = Agent(
+            [
+                LogType(store, self._streams.delete_log),
+                ConnectionType(self._clients, loop),
+                GroupType(ManagedGroups(store, consumers)),
+                SubscriptionType(ManagedSubscriptions(store, consumers)),
+            ]
+        )
         follow_logs(store, consumers)
         door = make_amqp_door(store, self._access, self._sasl, loop, settings, consumers, agent)
         self._amqp = door
@@ -279,6 +291,7 @@ class Server:
         )
         management = make_management(Management(door, self._clients, catalogue, node), self._authentication)
         assert self._amqp is not None, "the doors are opened in their order"
+        assert self._consumers is not None, "the doors are opened in their order"
         amqp = AmqpOverWebSocket(self._amqp, settings.amqp_websocket_origin)
         figures = HttpFigures()
         groups: list[EndpointGroup] = [
@@ -286,6 +299,8 @@ class Server:
             UserEndpoints(catalogue),
             ConnectionEndpoints(self._clients),
             MetricsEndpoints(self._metrics),
+            GroupEndpoints(ManagedGroups(door.store, self._consumers)),
+            SubscriptionEndpoints(ManagedSubscriptions(door.store, self._consumers)),
         ]
         serving = Serving(self._access, self._authentication, figures)
         application = make_application(serving, self.health, groups, {PREFIX: management}, amqp)

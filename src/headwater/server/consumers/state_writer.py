@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
 
@@ -31,6 +32,21 @@ class Write:
             call(self.error)
         else:
             self._calls.append(call)
+
+    async def wait(self) -> None:
+        """Return when it is on disk; raises why it is not."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def settle(error: StorageError | None) -> None:
+            if done.done():
+                return  # nobody waits any more
+            if error is None:
+                done.set_result(None)
+            else:
+                done.set_exception(error)
+
+        self.then(settle)
+        await done
 
     def finish(self, error: StorageError | None) -> None:
         """It is on disk, or cannot be."""

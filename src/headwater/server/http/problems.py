@@ -29,6 +29,13 @@ from headwater.errors import (
     UnknownPartition,
 )
 from headwater.server.http.answers import Refused
+from headwater.server.management.consumer_errors import (
+    GroupExists,
+    GroupNotMade,
+    NotDurable,
+    UnknownGroup,
+    UnknownSubscription,
+)
 from headwater.server.security.errors import (
     CatalogueBusy,
     CatalogueFull,
@@ -42,10 +49,13 @@ __all__ = [
     "BAD_REQUEST",
     "CONTENT_TYPE",
     "FORBIDDEN",
+    "FULL",
+    "GROUP_EXISTS",
     "INTERNAL",
     "INVALID",
     "LOG_EXISTS",
     "NOT_ALLOWED",
+    "NOT_DURABLE",
     "NOT_FOUND",
     "NOT_JSON",
     "STORAGE",
@@ -54,8 +64,10 @@ __all__ = [
     "UNAUTHORIZED",
     "UNAVAILABLE",
     "UNKNOWN_CONNECTION",
+    "UNKNOWN_GROUP",
     "UNKNOWN_LOG",
     "UNKNOWN_PARTITION",
+    "UNKNOWN_SUBSCRIPTION",
     "UNKNOWN_USER",
     "UNKNOWN_VHOST",
     "USER_EXISTS",
@@ -108,10 +120,14 @@ UNKNOWN_LOG = Kind(404, "unknown-log", "There is no such log")
 UNKNOWN_PARTITION = Kind(404, "unknown-partition", "The log has no such partition")
 UNKNOWN_USER = Kind(404, "unknown-user", "There is no such user")
 UNKNOWN_VHOST = Kind(404, "unknown-vhost", "There is no such vhost")
+UNKNOWN_GROUP = Kind(404, "unknown-group", "The log has no such consumer group")
+UNKNOWN_SUBSCRIPTION = Kind(404, "unknown-subscription", "There is no such subscription")
 UNKNOWN_CONNECTION = Kind(404, "unknown-connection", "There is no such connection")
 NOT_ALLOWED = Kind(405, "method-not-allowed", "This method is not served here")
 TIMEOUT = Kind(408, "request-timeout", "The request did not end in time")
 LOG_EXISTS = Kind(409, "log-exists", "A log of this name is there already")
+GROUP_EXISTS = Kind(409, "group-exists", "A consumer group of this name is there already")
+NOT_DURABLE = Kind(409, "not-durable", "The subscription keeps no position")
 PARTITION_USED = Kind(409, "partition-used", "The log has been used")
 USER_EXISTS = Kind(409, "user-exists", "A user of this name is there already")
 VHOST_EXISTS = Kind(409, "vhost-exists", "A vhost of this name is there already")
@@ -142,10 +158,15 @@ _KINDS: Mapping[type[HeadwaterError], Kind] = {
     UnknownPartition: UNKNOWN_PARTITION,
     UnknownUser: UNKNOWN_USER,
     UnknownVhost: UNKNOWN_VHOST,
+    UnknownGroup: UNKNOWN_GROUP,
+    UnknownSubscription: UNKNOWN_SUBSCRIPTION,
     LogExists: LOG_EXISTS,
     LogDiffers: LOG_EXISTS,
     UserExists: USER_EXISTS,
     VhostExists: VHOST_EXISTS,
+    GroupExists: GROUP_EXISTS,
+    GroupNotMade: FULL,
+    NotDurable: NOT_DURABLE,
     PartitionUsed: PARTITION_USED,
     CatalogueFull: FULL,
     CatalogueBusy: UNAVAILABLE,

@@ -31,6 +31,17 @@ class Viewer:
             may(identity, vhost, name) for may in (access.may_read, access.may_write, access.may_configure)
         )
 
+    def sees_consumers(self, vhost: str, log: str) -> bool:
+        """Whether the user learns who consumes from a log, and where they stand."""
+        return self.may_monitor or self.access.may_read(self.identity, vhost, log)
+
+    def may_change_consumers(self, vhost: str, log: str) -> bool:
+        """Whether the user may make, reset and end what others consume from."""
+        access, identity = self.access, self.identity
+        return access.is_admin(identity) or (
+            access.may_read(identity, vhost, log) and access.may_configure(identity, vhost, log)
+        )
+
     def may_configure(self, vhost: str, name: str) -> bool:
         """Whether the user may make, change and delete a log of this name."""
         return self.access.may_configure(self.identity, vhost, name)

@@ -11,6 +11,12 @@ from headwater.errors import CallerError, LogExists, StorageError, UnknownLog
 from headwater.server.amqp.management.entity_types import Asker, EntityType, Operation
 from headwater.server.amqp.management.node_type import NodeType
 from headwater.server.audit import note_change
+from headwater.server.management.consumer_errors import (
+    GroupExists,
+    NotDurable,
+    UnknownGroup,
+    UnknownSubscription,
+)
 
 __all__ = ["Agent"]
 
@@ -67,9 +73,9 @@ def _failure(error: OperationFailed | CallerError | StorageError) -> OperationFa
     match error:
         case OperationFailed():
             return error
-        case UnknownLog():
+        case UnknownLog() | UnknownGroup() | UnknownSubscription():
             return OperationFailed(StatusCode.NOT_FOUND, str(error))
-        case LogExists():
+        case LogExists() | GroupExists() | NotDurable():
             return OperationFailed(StatusCode.CONFLICT, str(error))
         case CallerError():
             return OperationFailed(StatusCode.BAD_REQUEST, str(error))

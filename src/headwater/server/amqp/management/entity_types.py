@@ -60,6 +60,10 @@ class EntityType(Generic[EntityT]):
         """The one that a request names; raises `OperationFailed` if there is none, or the user does not see it."""
         raise NotImplementedError
 
+    def cost(self, entity: EntityT) -> int:
+        """How much work it is to show one, in multiples of what it mostly is."""
+        return 1
+
     async def read(self, asker: Asker, request: Request) -> Response:
         """All attributes of one entity."""
         return Response(StatusCode.OK, self.shown(self.find(asker, request)))

@@ -76,7 +76,8 @@ class NodeType(EntityType[str]):
         end = None if count is None else first + count
         results: list[list[object]] = []
         left_bytes, number = asker.response_bytes_max, -1
-        async for type_, entity in in_turns((each, one) for each in types for one in each.entities(asker)):
+        every = ((each, one) for each in types for one in each.entities(asker))
+        async for type_, entity in in_turns(every, lambda found: found[0].cost(found[1])):
             number += 1
             if end is not None and number >= end:
                 break
