@@ -33,10 +33,10 @@ def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_there_are_programs_and_each_is_followed_by_what_it_prints() -> None:
-    assert len(PROGRAMS) == PAGE.count("```python") == 2
+    assert len(PROGRAMS) == PAGE.count("```python") == 3
 
 
-@pytest.mark.parametrize(("program", "printed"), PROGRAMS, ids=["publish and read", "manage"])
+@pytest.mark.parametrize(("program", "printed"), PROGRAMS, ids=["publish and read", "manage", "consumers"])
 def test_the_programs_print_what_the_page_says(fresh: Server, program: str, printed: str) -> None:
     assert program.count("127.0.0.1:5672") == 1
     code = program.replace("127.0.0.1:5672", f"{HOST}:{fresh.amqp_port}")
