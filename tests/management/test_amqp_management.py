@@ -292,8 +292,9 @@ def test_a_connection_is_closed_by_deleting_it(server: Server, guest: Ask, api: 
 
 @pytest.mark.clause("AMQP management 3")
 def test_the_node_says_what_types_attributes_and_operations_it_has(guest: Ask) -> None:
-    assert guest("GET-TYPES", SELF).body == dict.fromkeys((SELF, LOG, CONNECTION, GROUP, SUBSCRIPTION), [])
-    assert guest("GET-ANNOTATIONS", SELF).body == dict.fromkeys((SELF, LOG, CONNECTION, GROUP, SUBSCRIPTION), [])
+    all_types: dict[str, list[object]] = {type_: [] for type_ in (SELF, LOG, CONNECTION, GROUP, SUBSCRIPTION)}
+    assert guest("GET-TYPES", SELF).body == all_types
+    assert guest("GET-ANNOTATIONS", SELF).body == all_types
     assert guest("GET-MGMT-NODES", SELF).body == []
     attributes = guest("GET-ATTRIBUTES", SELF, entityType=CONNECTION).body
     assert list(attributes) == [CONNECTION]
