@@ -63,7 +63,7 @@ def message_to_send(record: bytes, annotations: bytes, delivery_count: int = 0) 
     """The payload of a delivery, as `write_transfers` writes it too: a stored record with delivery annotations.
 
     What is no AMQP message goes out as the data of one. Annotations that the record brings give way to these. A
-    delivery count goes into the header, in which it stays as it was sent if there was no failed delivery.
+    delivery count goes into the header, on top of what it was sent with.
     """
     is_message, head_end, rest_start = skim_message(record, 0, len(record))
     if not is_message:
@@ -79,7 +79,8 @@ def _head_with(head: bytes, delivery_count: int) -> bytes:
     if head:
         with contextlib.suppress(MalformedValue, InvalidField):  # then nobody could have read it before
             header = decode_message(head, 0, len(head)).header or header
-    counted = msgspec.structs.replace(header, delivery_count=delivery_count, first_acquirer=False)
+    count = min(header.delivery_count + delivery_count, _COUNT_MAX)
+    counted = msgspec.structs.replace(header, delivery_count=count, first_acquirer=False)
     return encode_message(Message(header=counted))
 
 
@@ -89,6 +90,7 @@ def _symbol(value: bytes) -> bytes:
     return b"\xb3" + len(value).to_bytes(4, "big") + value
 
 
+_COUNT_MAX = 0xFFFFFFFF
 _DIGITS = 16
 _CHANGED_PARTITIONS = _symbol(b"event-streams-associated-partitions-changed")
 _SOURCE_PARTITION = _symbol(b"event-streams-source-partition")
