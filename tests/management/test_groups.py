@@ -168,11 +168,11 @@ def test_a_reset_beyond_the_end_or_of_what_is_not_there_changes_nothing(
     before = group_of(root, name, start="earliest")
     path = f"/groups/{name}/billing/reset"
     for body, status, problem in (
-        ({"to": 1}, 400, "invalid"),  # partition 1 is empty
-        ({"to": 6, "partition": "0"}, 400, "invalid"),
+        ({"to": 1}, 422, "invalid"),  # partition 1 is empty
+        ({"to": 6, "partition": "0"}, 422, "invalid"),
         ({"to": 1, "partition": "2"}, 404, "unknown-partition"),
-        ({"to": "yesterday"}, 400, "invalid"),
-        ({"to": "2020-13-01T00:00:00Z"}, 400, "invalid"),
+        ({"to": "yesterday"}, 422, "invalid"),
+        ({"to": "2020-13-01T00:00:00Z"}, 422, "invalid"),
         ({"to": -1}, 400, "bad-request"),
         ({"to": 1 << 63}, 400, "bad-request"),
         ({"to": None}, 400, "bad-request"),

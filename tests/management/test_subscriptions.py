@@ -1,0 +1,236 @@
+"""/subscriptions: topic subscriptions and durable sources while Qpid Proton consumes, and what operators change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from proton.utils import BlockingConnection, LinkDetached
+
+from tests.http_api import Api
+from tests.management.conftest import PASSWORD
+from tests.management.test_amqp_connections import connected
+from tests.management.test_connections import eventually
+from tests.management.test_groups import ADA
+from tests.management.test_logs import made, word
+from tests.peers.consuming import (
+    Durable,
+    Shared,
+    detach,
+    first,
+    last_words,
+    publish,
+    receive,
+    receiver,
+    synced,
+)
+from tests.peers.servers import Server
+
+
+@pytest.fixture
+def amqp(server: Server) -> Iterator[BlockingConnection]:
+    with connected(server) as connection:
+        yield connection
+
+
+def only(api: Api, log: str) -> Any:
+    """The one subscription to a log, with all that is shown of it."""
+    (found,) = api.get(f"/subscriptions?log={log}")["subscriptions"]
+    return api.get(f"/subscriptions/{found['id']}")
+
+
+@pytest.mark.clause("SUB-17")
+def test_a_receiver_with_an_account_is_a_native_subscription_and_can_be_ended(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name)
+    publish(amqp, name, 0, 10)
+    taking = receiver(amqp, name, "audit", Durable(), first(), credit=100)
+    receive(taking, 10, accepted=4)
+    shown = only(root, name)
+    assert (shown["protocol"], shown["sink"], shown["config"]) == ("AMQP", name, {"native": True})
+    (consumer,), (partition,) = shown.pop("consumers"), shown.pop("partitions")
+    container = amqp.container.container_id
+    assert (consumer["link"], consumer["container"], consumer["user"]) == ("audit", container, "guest")
+    assert consumer["unsettled_count"] == 6
+    assert partition == {
+        "partition": "0",
+        "position": 4,
+        "next_offset": 10,
+        "end_offset": 10,
+        "lag": 6,
+        "unsettled_count": 6,
+        "due_count": 0,
+        "dead_letter_count": 0,
+        "lost_count": 0,
+    }
+    assert root.get(f"/subscriptions?log={name}")["subscriptions"] == [shown]
+    expected = {
+        "log": name,
+        "vhost": "/",
+        "name": "audit",
+        "container": container,
+        "user": "guest",
+        "kind": "subscription",
+        "is_shared": False,
+        "is_durable": True,
+        "is_global": False,
+        "partition": None,
+        "expiry": "never",
+        "timeout_ms": 0,
+        "link_filters": {"rabbitmq:stream-offset-spec": "first"},
+        "consumer_count": 1,
+        "lag": 6,
+    }
+    assert shown.items() >= expected.items()
+    assert root.do("DELETE", f"/subscriptions/{shown['id']}").status == 204
+    assert "amqp:resource-deleted" in last_words(taking)
+    for method in ("GET", "DELETE"):
+        reply = root.ask(method, f"/subscriptions/{shown['id']}")
+        assert (reply.status, word(reply)) == (404, "unknown-subscription")
+
+
+def test_one_that_is_left_goes_on_where_a_reset_said_also_over_a_restart(
+    server: Server, root: Api, name: str
+) -> None:
+    made(root, name, partitions=2)
+    with connected(server) as amqp:
+        container = amqp.container.container_id
+        for partition in range(2):
+            publish(amqp, f"{name}-{partition}", 0, 9)
+        taking = receiver(amqp, f"{name}-1", "bound", Durable(), first())
+        receive(taking, 9)
+        detach(taking)
+        shown = only(root, name)
+        assert (shown["kind"], shown["partition"], shown["consumer_count"], shown["lag"]) == (
+            "terminus",
+            "1",
+            0,
+            0,
+        )
+        reply = root.do("POST", f"/subscriptions/{shown['id']}/reset", {"to": 5})
+        assert reply.body["lag"] == 4
+    server.stop()
+    server.start()
+    assert only(root, name)["partitions"] == reply.body["partitions"]
+    with connected(server) as amqp:
+        amqp.container.container_id = container
+    assert root.do("DELETE", f"/subscriptions/{shown['id']}").status == 204
+    server.stop()
+    server.start()
+    assert root.get(f"/subscriptions?log={name}")["subscriptions"] == []
+
+
+def test_the_links_of_a_shared_one_attach_anew_after_a_reset_and_go_on_from_there(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name)
+    publish(amqp, name, 0, 8)
+    options = (Durable(), Shared())
+    links = [receiver(amqp, name, f"s|{number}", *options, first(), credit=4) for number in range(2)]
+    synced(amqp)
+    eventually(lambda: [each["unsettled_count"] for each in only(root, name)["consumers"]] == [4, 4])
+    shown = only(root, name)
+    assert (shown["is_shared"], shown["consumer_count"], shown["lag"]) == (True, 2, 8)
+    root.do("POST", f"/subscriptions/{shown['id']}/reset", {"to": 6})
+    for _ in links:
+        with pytest.raises(LinkDetached, match="amqp:link:detach-forced"):
+            amqp.wait(lambda: False, timeout=10)
+    assert only(root, name)["consumers"] == []
+    assert receive(receiver(amqp, name, "s|1", *options, first()), 2) == [6, 7]
+    assert only(root, name)["id"] == shown["id"]
+
+
+def test_one_that_is_not_durable_is_not_reset_and_ends_with_its_last_link(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name)
+    taking = receiver(amqp, name, "s", Shared())
+    shown = only(root, name)
+    assert (shown["is_durable"], shown["is_shared"]) == (False, True)
+    reply = root.ask("POST", f"/subscriptions/{shown['id']}/reset", {"to": "earliest"})
+    assert (reply.status, word(reply)) == (409, "not-durable")
+    assert only(root, name) == shown
+    taking.close()
+    assert root.get(f"/subscriptions?log={name}")["subscriptions"] == []
+
+
+@pytest.mark.parametrize("id_", ["0" * 32, "no-hex", "%00", "a" * 3000, "%F0%9F%98%80"])
+def test_what_is_no_id_is_not_found(root: Api, id_: str) -> None:
+    for method, path, body in (
+        ("GET", id_, None),
+        ("DELETE", id_, None),
+        ("POST", f"{id_}/reset", {"to": "earliest"}),
+    ):
+        reply = root.ask(method, f"/subscriptions/{path}", body)
+        assert (reply.status, word(reply)) == (404, "unknown-subscription")
+
+
+def test_a_reset_that_cannot_be_changes_nothing(root: Api, amqp: BlockingConnection, name: str) -> None:
+    made(root, name)
+    publish(amqp, name, 0, 5)
+    taking = receiver(amqp, name, "s", Durable(), first())
+    receive(taking, 3)
+    detach(taking)
+    before = only(root, name)
+    for body, status, problem in (
+        ({"to": 6}, 422, "invalid"),
+        ({"to": 1, "partition": "1"}, 404, "unknown-partition"),
+        ({"to": "soon"}, 422, "invalid"),
+        ({"to": 1.5}, 400, "bad-request"),
+        ({}, 400, "bad-request"),
+    ):
+        reply = root.ask("POST", f"/subscriptions/{before['id']}/reset", body)
+        assert (reply.status, word(reply)) == (status, problem), body
+    assert only(root, name) == before
+
+
+def test_subscriptions_are_seen_by_who_may_read_and_changed_by_their_user_and_who_may_configure(
+    server: Server,
+    root: Api,
+    api: Api,
+    ada_at_root: Api,
+    watcher_at_root: Api,
+    nobody_at_root: Api,
+    name: str,
+) -> None:
+    own, foreign = f"ada-{name}", name
+    for log in (own, foreign):
+        made(root, log)
+    reset = {"to": "latest"}
+
+    def answers(user: Api, id_: str) -> list[int]:
+        """Of looking, and of resetting."""
+        path = f"/subscriptions/{id_}"
+        return [user.ask("GET", path).status, user.ask("POST", f"{path}/reset", reset).status]
+
+    def listed(user: Api) -> list[str]:
+        every = user.get("/subscriptions?limit=1000")["subscriptions"]
+        return sorted(each["log"] for each in every if each["log"] in (own, foreign))
+
+    with connected(server) as amqp, connected(server, "ada", PASSWORD) as adas:
+        for log in (own, foreign):
+            detach(receiver(amqp, log, "of guest", Durable()))
+        theirs, hidden = only(root, own)["id"], only(root, foreign)["id"]
+        detach(receiver(adas, own, "of ada", Durable()))
+        every = root.get(f"/subscriptions?log={own}")["subscriptions"]
+        (mine,) = [each["id"] for each in every if each["user"] == "ada"]
+        assert listed(ada_at_root) == [own, own]
+        assert listed(watcher_at_root) == sorted([own, own, foreign])
+        assert listed(nobody_at_root) == []
+        assert answers(ada_at_root, hidden) == [404, 404]
+        assert answers(ada_at_root, theirs) == [200, 200]
+        assert answers(watcher_at_root, theirs) == [200, 403]
+        assert answers(nobody_at_root, theirs) == [404, 404]
+        assert watcher_at_root.ask("DELETE", f"/subscriptions/{theirs}").status == 403
+        try:
+            api.do("PUT", "/permissions/%2F/ada", {**ADA, "configure": ""})
+            assert answers(ada_at_root, theirs) == [200, 403]
+            assert answers(ada_at_root, mine) == [200, 200]
+            assert ada_at_root.ask("DELETE", f"/subscriptions/{theirs}").status == 403
+            assert ada_at_root.ask("DELETE", f"/subscriptions/{mine}").status == 204
+        finally:
+            api.do("PUT", "/permissions/%2F/ada", ADA)
+        assert root.ask("DELETE", f"/subscriptions/{theirs}").status == 204
+    assert Api(server.http_port, None, below="").ask("GET", "/subscriptions").status == 401
