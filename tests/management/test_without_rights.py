@@ -22,22 +22,49 @@ from headwater.cli.main import app
 from tests.http_api import Api
 from tests.management.conftest import PASSWORD
 from tests.management.test_amqp_connections import connected
-from tests.management.test_amqp_management import CONNECTION, LOG, SELF, Ask, asking_on_links, code, rows
+from tests.management.test_amqp_management import (
+    CONNECTION,
+    GROUP,
+    LOG,
+    SELF,
+    SUBSCRIPTION,
+    Ask,
+    asking_on_links,
+    code,
+    rows,
+)
 from tests.management.test_logs import made, word
+from tests.peers.consuming import Durable, detach, receiver
 from tests.peers.servers import HOST, Server
 from tests.stream_client import StreamClient
 
 ADDRESSES = (Path(__file__).parents[2] / "docs" / "amqp.md").read_text("utf-8")
 SECRET = "secret"
+GROUP_NAME = "group-of-guest"
 STRANGER = "stranger"
 REFUSED = "unauthorized-access"
 
 PUBLIC = {"get_health", "get_ready", "get_live", "get_document"}
-EMPTY = {"list_logs": "logs", "list_connections": "connections"}
+EMPTY = {
+    "list_logs": "logs",
+    "list_connections": "connections",
+    "list_groups": "groups",
+    "list_subscriptions": "subscriptions",
+}
 """Lists of what a user sees: of somebody without rights nothing."""
-UNSEEN = {"get_connection", "close_connection"}
+UNSEEN = {
+    "get_connection": "unknown-connection",
+    "close_connection": "unknown-connection",
+    "get_subscription": "unknown-subscription",
+    "reset_subscription": "unknown-subscription",
+    "end_subscription": "unknown-subscription",
+}
 """What a user does not see is not there."""
-BODIES = {"create_log": {"name": SECRET + "-other"}}
+BODIES = {
+    "create_log": {"name": SECRET + "-other"},
+    "create_group": {"log": SECRET, "name": GROUP_NAME},
+    "reset_subscription": {"to": "earliest"},
+}
 """Of operations whose answer depends on what is asked for."""
 
 LOCAL_COMMANDS = {"serve", "check", "demo"}
@@ -69,10 +96,18 @@ def secret(server: Server) -> Iterator[None]:
     made(root, SECRET, partitions=2)
     nothing = {"/": {"configure": "mine-.*", "write": "mine-.*", "read": "mine-.*"}}
     root.do("POST", "/users", {"name": STRANGER, "password": PASSWORD, "permissions": nothing})
+    root.do("POST", "/groups", {"log": SECRET, "name": GROUP_NAME, "start": "earliest"})
+    group = root.get(f"/groups/{SECRET}/{GROUP_NAME}")["partitions"]
+    with connected(server) as guest:
+        detach(receiver(guest, SECRET, "of guest", Durable()))
     with StreamClient(server.stream_port) as client:
         client.declare_publisher(1, f"{SECRET}-0")
         client.publish(1, 3)
         yield
+    assert [each["position"] for each in root.get(f"/groups/{SECRET}/{GROUP_NAME}")["partitions"]] == [
+        each["position"] for each in group
+    ], "something was reset"
+    assert root.get(f"/subscriptions/{subscription_of_guest(root)}")["lag"] == 3
     log = root.get(f"/logs/{SECRET}")
     assert (log["event_count"], log["settings"]["max_bytes"]) == (3, None), "something was changed"
     user = {"name": STRANGER, "roles": [], "permissions": nothing}
@@ -81,14 +116,20 @@ def secret(server: Server) -> Iterator[None]:
     root.do("DELETE", f"/logs/{SECRET}")
 
 
+def subscription_of_guest(root: Api) -> str:
+    (found,) = root.get(f"/subscriptions?log={SECRET}")["subscriptions"]
+    return str(found["id"])
+
+
 @pytest.fixture(scope="module")
 def document(server: Server) -> Any:
     return Api(server.http_port, below="").get("/openapi.json")
 
 
-def operations(document: Any) -> Iterator[tuple[str, str, Any]]:
+def operations(server: Server, document: Any) -> Iterator[tuple[str, str, Any]]:
     """Method, path with something in place of its parts, and what is said of it."""
-    parts = {"log": SECRET, "user": "guest", "connection": "x"}
+    subscription = subscription_of_guest(Api(server.http_port, below=""))
+    parts = {"log": SECRET, "user": "guest", "group": GROUP_NAME, "subscription": subscription}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
             yield method.upper(), re.sub(r"{(\w+)}", lambda part: parts.get(part[1], "x"), path), operation
@@ -98,7 +139,7 @@ def test_every_endpoint_refuses_who_has_no_rights(server: Server, document: Any)
     walked = set()
     for user in (STRANGER, "nobody"):
         api = Api(server.http_port, user, PASSWORD, below="")
-        for method, path, operation in operations(document):
+        for method, path, operation in operations(server, document):
             id_ = operation["operationId"]
             reply = api.ask(method, path, BODIES.get(id_, {}) if "requestBody" in operation else None)
             walked.add(id_)
@@ -107,14 +148,14 @@ def test_every_endpoint_refuses_who_has_no_rights(server: Server, document: Any)
             elif id_ in EMPTY:
                 assert (reply.status, reply.body[EMPTY[id_]]) == (200, []), id_
             elif id_ in UNSEEN:
-                assert (reply.status, word(reply)) == (404, "unknown-connection"), id_
+                assert (reply.status, word(reply)) == (404, UNSEEN[id_]), id_
             else:
                 assert (reply.status, word(reply)) == (403, "forbidden"), (id_, reply)
-    assert walked > PUBLIC | EMPTY.keys() | UNSEEN
+    assert walked > PUBLIC | EMPTY.keys() | UNSEEN.keys()
 
 
 def test_every_endpoint_but_the_public_ones_wants_to_know_who_asks(server: Server, document: Any) -> None:
-    for method, path, operation in operations(document):
+    for method, path, operation in operations(server, document):
         for api in (
             Api(server.http_port, None, below=""),
             Api(server.http_port, STRANGER, "wrong", below=""),
@@ -182,17 +223,28 @@ def test_every_operation_of_amqp_management_refuses_who_has_no_rights(
     of_guest = next(
         each["name"] for each in root.get("/connections?limit=1000")["connections"] if each["user"] == "guest"
     )
-    named = {LOG: SECRET, CONNECTION: of_guest}
+    named = {
+        LOG: {"name": SECRET},
+        CONNECTION: {"name": of_guest},
+        GROUP: {"name": f"{SECRET}/{GROUP_NAME}"},
+        SUBSCRIPTION: {"identity": subscription_of_guest(root)},
+    }
     found: dict[str, dict[str, Any]] = asks("GET-OPERATIONS", SELF, name="self").body
     assert set(found) == {*named, SELF}, "walk what is new, too"
     for type_, name in named.items():
         for operation in found[type_]:
-            answer = asks(operation, type_, {}, name=name)
-            assert code(answer) in ((403,) if type_ == LOG else (403, 404)), (type_, operation, answer)
+            answer = asks(operation, type_, {}, **name)
+            assert code(answer) in ((403,) if type_ in (LOG, GROUP) else (403, 404)), (
+                type_,
+                operation,
+                answer,
+            )
     for operation in found[SELF]:
         assert operation in {"READ", "QUERY"} or operation.startswith("GET-"), "walk what is new, too"
     seen = rows(asks("QUERY", SELF, {}, name="self", entityType=LOG))
     assert [row["name"] for row in seen if row["name"].startswith(SECRET)] == []
+    for type_ in (GROUP, SUBSCRIPTION):
+        assert rows(asks("QUERY", SELF, {}, name="self", entityType=type_)) == []
     others = rows(asks("QUERY", SELF, {}, name="self", entityType=CONNECTION))
     assert {row["user"] for row in others} <= {STRANGER}
 
