@@ -171,25 +171,11 @@ class Consumers:
         """Make a group, or keep one that links made; gives what makes that durable, or why it cannot be."""
         self._note_leaving()
         effects = self.groups.configure(definition, policy, partitions, limits)
-        if isinstance(effects, GroupRefusal):
-            return effects
-        write = self._of_groups(effects)
-        assert write is not None, "groups are durable"
-        return write
-
-    def configure_group(
-        self,
-        definition: GroupDefinition,
-        policy: GroupPolicy,
-        partitions: Collection[int],
-        limits: CursorLimits,
-    ) -> Write | GroupRefusal:
-        """Make a group that no link has to make, or keep one that links made; gives what makes that durable."""
-        effects = self.groups.configure(definition, policy, partitions, limits)
         return effects if isinstance(effects, GroupRefusal) else _written(self._of_groups(effects))
 
     def reset_group(self, id_: GroupId, offsets: Mapping[int, int]) -> Write:
         """Have a group go on from these offsets of partitions; gives what makes that durable."""
+        self._note_leaving()
         return _written(self._of_groups(self.groups.reset(id_, offsets, self._now_ms())))
 
     def end_group(self, id_: GroupId) -> Write | None:
