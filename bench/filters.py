@@ -1,20 +1,30 @@
-"""What predicates over CloudEvents cost for each event, attributes being at hand."""
+"""What predicates over CloudEvents cost for each event: attributes being at hand, and out of stored messages."""
 
 from __future__ import annotations
 
+import struct
+from array import array
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 
 from bench.figure import Figure, Options, at_least
 from bench.kernel import Bench
+from headwater.cloudevents import amqp_binding
 from headwater.cloudevents.attributes import Attributes, AttributeValue
+from headwater.cloudevents.event import CloudEvent
 from headwater.cloudevents.filter_shapes import read_filter
-from headwater.cloudevents.filters import Test, compile_predicate, sql
+from headwater.cloudevents.filters import Sql, Test, compile_predicate, sql
+from headwater.cloudevents.stored_filter import filter_of
+from headwater.encoding._amqp_kernel import skim_entries
+from headwater.encoding._span_kernel import SPAN_FIELDS
+from headwater.encoding.event_filter import StoredEvent
 
 __all__ = ["run"]
 
 EVENTS = 1_000
+DATA_BYTES = 100
 BASIC_AIM_M_PER_S = 2.0
 SQL_AIM_M_PER_S = 0.3
 BASIC = {
@@ -49,6 +59,7 @@ def run(options: Options) -> list[Figure]:
         figures.append(_figure(bench, f"basic filter, {name}", test, BASIC_AIM_M_PER_S))
     for name, text in SQL.items():
         figures.append(_figure(bench, f"SQL, {name}", compile_predicate(sql(text)), SQL_AIM_M_PER_S))
+    figures += _stored_figures(bench)
     text = SQL["all of it"]
     return [*figures, bench.measure("SQL compiled", 1, "filter", lambda: compile_predicate(sql(text)))]
 
@@ -70,6 +81,30 @@ def parsed() -> list[dict[str, AttributeValue]]:
         }
         for number in range(EVENTS)
     ]
+
+
+def stored() -> tuple[memoryview, array[int]]:
+    """The same events as chunk data, and where they lie."""
+    entries = [amqp_binding.encode(CloudEvent(attributes, bytes(DATA_BYTES))) for attributes in parsed()]
+    data = memoryview(bytearray(b"".join(struct.pack(">I", len(entry)) + entry for entry in entries)))
+    spans = array("q", bytes(8 * SPAN_FIELDS * EVENTS))
+    skim_entries(data, 0, len(data), EVENTS, spans)
+    return data, spans
+
+
+def _stored_figures(bench: Bench) -> list[Figure]:
+    data, spans = stored()
+    event = StoredEvent(data)
+    predicates = {
+        f"basic filter, stored, {name}": read_filter({"filters": [BASIC[name]]}).predicate
+        for name in ("exact", "prefix", "suffix")
+    } | {f"SQL, stored, {name}": sql(SQL[name]) for name in ("one comparison", "LIKE", "all of it")}
+    figures = []
+    for name, predicate in predicates.items():
+        call = partial(filter_of(predicate).matching, event, spans, 0, EVENTS)
+        aim = at_least(SQL_AIM_M_PER_S if isinstance(predicate, Sql) else BASIC_AIM_M_PER_S)
+        figures.append(msgspec.structs.replace(bench.measure(name, EVENTS, "event", call), aim=aim))
+    return figures
 
 
 def _figure(bench: Bench, name: str, test: Test, aim: float) -> Figure:

@@ -10,7 +10,10 @@ from headwater.cloudevents.cesql_compile import compile_cesql
 from headwater.cloudevents.cesql_evaluate import evaluate
 from headwater.cloudevents.cesql_parser import parse_cesql
 from headwater.cloudevents.filter_shapes import read_filter
-from headwater.cloudevents.filters import compile_predicate
+from headwater.cloudevents.filters import compile_predicate, sql
+from headwater.cloudevents.stored_filter import screen_of
+from headwater.encoding.amqp_message import Data, Message, Properties, encode_message
+from headwater.encoding.amqp_types import Symbol
 from headwater.errors import InvalidExpression, InvalidFilter
 
 EVENT: dict[str, AttributeValue] = {
@@ -68,3 +71,27 @@ def fuzz_filters(data: bytes) -> None:
         isinstance(compile_predicate(found.predicate)(EVENT), bool), "a predicate is not true and not false"
     )
     check(read_filter(found.echo()) == found, "what is given back does not say the same")
+
+
+BINARY = {
+    f"cloudEvents:{name}": value for name, value in {**EVENT, "source": "/", "specversion": "1.0"}.items()
+}
+STRUCTURED = b'{"specversion":"1.0","id":"1","source":"/","type":"com.a","n":7}'
+SCREEN = screen_of(sql("n > 3 AND type LIKE 'com.%' OR NOT EXISTS b"))
+
+
+@target(
+    "stored events under a filter",
+    InvalidFilter,
+    seeds=[
+        encode_message(Message(application_properties=BINARY, body=Data((b"x",)))),
+        encode_message(
+            Message(
+                properties=Properties(content_type=Symbol("application/cloudevents+json")),
+                body=Data((STRUCTURED,)),
+            )
+        ),
+    ],
+)
+def fuzz_stored(data: bytes) -> None:
+    check(SCREEN(data, (0, 0, 0, len(data)), [0]) in ([], [0]), "an event passes that is not there")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql_evaluate import evaluate
-from headwater.cloudevents.cesql_values import text_of
+from headwater.cloudevents.event import canonical_text
 from headwater.cloudevents.filter_shapes import read_filter
 from headwater.cloudevents.filters import (
     All,
@@ -91,7 +91,7 @@ def holds(predicate: Predicate, event: dict[str, AttributeValue]) -> bool:
     """In the plainest way."""
     match predicate:
         case Match(kind, attribute, value):
-            return attribute in event and HOLDS[kind](text_of(event[attribute]), value)
+            return attribute in event and HOLDS[kind](canonical_text(event[attribute]), value)
         case All(parts):
             return all(holds(part, event) for part in parts)
         case Any(parts):

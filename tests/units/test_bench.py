@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
     "kernel": 22,
     "expression": 8,
-    "filters": 15,
+    "filters": 21,
     "append": 13,
     "append_1k": 6,
     "partitions": 9,

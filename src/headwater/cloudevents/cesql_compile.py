@@ -38,9 +38,9 @@ from headwater.cloudevents.cesql_values import (
     ORDERS,
     STRING_CHARACTERS_MAX,
     pattern_matcher,
-    text_of,
     value_of,
 )
+from headwater.cloudevents.event import canonical_text
 
 __all__ = ["Compiled", "compile_cesql"]
 
@@ -108,7 +108,7 @@ def _text(name: str) -> Compiled:
         if isinstance(value, str) and len(value) <= STRING_CHARACTERS_MAX:
             return value
         plain = None if value is None else value_of(value)
-        return None if plain is None else text_of(plain)
+        return None if plain is None else canonical_text(plain)
 
     return read
 

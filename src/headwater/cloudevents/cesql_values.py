@@ -5,13 +5,13 @@ What cannot be cast, and a result that 32 bits do not hold, is None.
 
 from __future__ import annotations
 
-import base64
 import operator
 import re
 from collections.abc import Callable, Mapping
 
 from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql import Type, Value
+from headwater.cloudevents.event import canonical_text
 from headwater.encoding.expression import LIKE_TEXT_CHARACTERS_MAX
 from headwater.encoding.expression_like import like_matcher
 
@@ -25,7 +25,6 @@ __all__ = [
     "calculate",
     "in_range",
     "pattern_matcher",
-    "text_of",
     "to_boolean",
     "to_integer",
     "value_of",
@@ -59,17 +58,8 @@ def value_of(attribute: AttributeValue) -> Value | None:
         return attribute
     if isinstance(attribute, int) and INTEGER_MIN <= attribute <= INTEGER_MAX:
         return attribute
-    text = text_of(attribute)
+    text = canonical_text(attribute)
     return text if len(text) <= STRING_CHARACTERS_MAX else None
-
-
-def text_of(value: AttributeValue) -> str:
-    """A value as a string, as CloudEvents writes it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def to_integer(value: Value) -> int | None:
@@ -88,7 +78,7 @@ def to_boolean(value: Value) -> bool | None:
 
 
 CASTS: Mapping[Type, Callable[[Value], Value | None]] = {
-    Type.STRING: text_of,
+    Type.STRING: canonical_text,
     Type.INTEGER: to_integer,
     Type.BOOLEAN: to_boolean,
 }

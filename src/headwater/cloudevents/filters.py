@@ -16,7 +16,7 @@ from headwater.cloudevents.cesql import Node, Type
 from headwater.cloudevents.cesql_compile import compile_cesql
 from headwater.cloudevents.cesql_functions import check_functions, returned_type
 from headwater.cloudevents.cesql_parser import parse_cesql
-from headwater.cloudevents.cesql_values import text_of
+from headwater.cloudevents.event import canonical_text
 from headwater.errors import InvalidExpression
 
 __all__ = [
@@ -121,7 +121,7 @@ def _exact(attribute: str, wanted: str) -> Test:
         value = event.get(attribute)
         if isinstance(value, str):
             return value == wanted
-        return value is not None and text_of(value) == wanted
+        return value is not None and canonical_text(value) == wanted
 
     return is_exactly
 
@@ -131,7 +131,7 @@ def _prefix(attribute: str, wanted: str) -> Test:
         value = event.get(attribute)
         if isinstance(value, str):
             return value.startswith(wanted)
-        return value is not None and text_of(value).startswith(wanted)
+        return value is not None and canonical_text(value).startswith(wanted)
 
     return begins
 
@@ -141,7 +141,7 @@ def _suffix(attribute: str, wanted: str) -> Test:
         value = event.get(attribute)
         if isinstance(value, str):
             return value.endswith(wanted)
-        return value is not None and text_of(value).endswith(wanted)
+        return value is not None and canonical_text(value).endswith(wanted)
 
     return ends
 

@@ -11,6 +11,8 @@ from functools import partial
 from typing import Any, TypeAlias
 from uuid import UUID
 
+import msgspec
+
 from headwater.encoding._message_kernel import OTHER, list_position, list_value, map_value
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_decoder import decode
@@ -24,9 +26,19 @@ from headwater.encoding.expression_parser import parse_expression
 from headwater.encoding.expression_position import Bounds, bounds_of, offset_text
 from headwater.errors import InvalidField, MalformedValue
 
-__all__ = ["DESCRIPTORS", "EVENT_STREAMS_FILTERS", "Filter", "StoredEvent", "all_of", "compile_filter"]
+__all__ = [
+    "DESCRIPTORS",
+    "EVENT_STREAMS_FILTERS",
+    "Filter",
+    "Screen",
+    "StoredEvent",
+    "all_of",
+    "compile_filter",
+]
 
 _Getter: TypeAlias = Callable[["StoredEvent"], Any]
+Screen: TypeAlias = Callable[[ReadableBuffer, Sequence[int], Sequence[int]], list[int]]
+"""Which of some entries, by their numbers among the spans of a buffer, pass what no expression here can say."""
 
 
 class StoredEvent:
@@ -56,26 +68,46 @@ class StoredEvent:
         """What `@latest` is before: the offset that came next in the partition when the link was attached."""
 
 
+_ALL = Literal(True)
+
+
 class Filter:
     """What a link wants of a log."""
 
-    __slots__ = ("_condition", "expression", "starts_at_earliest")
+    __slots__ = ("_condition", "expression", "screens", "starts_at_earliest")
 
-    def __init__(self, expression: Node, *, starts_at_earliest: bool) -> None:
+    def __init__(
+        self, expression: Node, *, starts_at_earliest: bool, screens: tuple[Screen, ...] = ()
+    ) -> None:
+        """What matches the expression and passes all screens."""
         self.expression = expression
+        self.screens = screens
         self.starts_at_earliest = starts_at_earliest
         """Whether it begins with the first retained event that matches, and not with what comes from now on."""
         self._condition = compile_condition(expression, _getter_of)
 
     def matches(self, event: StoredEvent) -> bool:
-        """Whether the expression is true for an event."""
-        return self._condition(event) is True
+        """Whether the filter lets an event through."""
+        if self._condition(event) is not True:
+            return False
+        span = (event.start, event.start, event.start, event.end)
+        return all(screen(event.buffer, span, (0,)) for screen in self.screens)
 
     def matching(self, event: StoredEvent, spans: Sequence[int], first: int, count: int) -> list[int]:
         """Which of `count` skimmed entries match, from the `first` one on, whose offset is that of the event.
 
         The spans are those of `_span_kernel`; the event goes through the entries, and ends behind them.
         """
+        if self.expression == _ALL:
+            found = list(range(first, first + count))
+            event.offset += count
+        else:
+            found = self._selected(event, spans, first, count)
+        for screen in self.screens:
+            found = screen(event.buffer, spans, found)
+        return found
+
+    def _selected(self, event: StoredEvent, spans: Sequence[int], first: int, count: int) -> list[int]:
         condition, found = self._condition, []
         for number in range(first, first + count):
             start = spans[SPAN_FIELDS * number]
@@ -90,7 +122,8 @@ class Filter:
 
         If they are exact, all events in them do, and none need be asked.
         """
-        return bounds_of(self.expression, latest_offset)
+        bounds = bounds_of(self.expression, latest_offset)
+        return msgspec.structs.replace(bounds, is_exact=False) if self.screens else bounds
 
 
 def all_of(filters: Sequence[Filter]) -> Filter:
@@ -100,6 +133,7 @@ def all_of(filters: Sequence[Filter]) -> Filter:
     return Filter(
         And(tuple(each.expression for each in filters)),
         starts_at_earliest=any(each.starts_at_earliest for each in filters),
+        screens=tuple(screen for each in filters for screen in each.screens),
     )
 
 
