@@ -194,6 +194,8 @@ class RecordSource:
         """Queue those that are wanted, as runs."""
         selection = self._selection
         if selection is not None:
+            # Who goes on where others stopped may be told to begin before what the filter asks for.
+            records.pass_over(min(max(selection.bounds.offset_start - records.offset, 0), records.count))
             records.count = max(min(records.count, selection.bounds.offset_end - records.offset), 0)
             self._has_ended = records.offset + records.count >= selection.bounds.offset_end
         if not records.count:
