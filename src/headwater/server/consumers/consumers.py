@@ -74,11 +74,12 @@ class Consumers:
         self._store = store
         self._loop = loop
         self._flush_interval_s = flush_interval_s
-        self._writer = StateWriter(store.state)
+        self._writer = StateWriter(store.state, self._note_failure)
         self._effects = Effects(self._writer)
         self._flushes: CursorFlushes[Any, Callable[[], None]] = CursorFlushes()
         self._flush_timer: asyncio.TimerHandle | None = None
         self._expiry_timer: asyncio.TimerHandle | None = None
+        self._retry_timer: asyncio.TimerHandle | None = None
         self._leaving: dict[bool, list[Member]] = {True: [], False: []}
         """Links of groups that went since the last look, by whether their receivers closed them."""
         self.subscriptions: Subscriptions[Subscriber] = Subscriptions(self._flushes)
@@ -95,7 +96,7 @@ class Consumers:
         """Put what has changed into `$state`; the store makes it durable as it closes."""
         self._note_leaving()
         self._dead_letters.close()
-        for timer in (self._flush_timer, self._expiry_timer):
+        for timer in (self._flush_timer, self._expiry_timer, self._retry_timer):
             if timer is not None:
                 timer.cancel()
         while flushes := self._flushes.begin(FLUSHES_PER_TURN):
@@ -345,19 +346,24 @@ class Consumers:
             self._expiry_timer.cancel()
             self._expiry_timer = None
         times = [self.subscriptions.next_expiry_ms, self.groups.next_tick_ms]
-        if self._writer.has_failures:
-            times.append(self._now_ms() + int(RETRY_S * 1000))
         next_ms = min((each for each in times if each is not None), default=None)
         if next_ms is not None:
             self._expiry_timer = self._loop.call_at(next_ms / 1000, self._time_passed)
 
     def _time_passed(self) -> None:
         self._expiry_timer = None
-        self._writer.try_again()
         self._note_leaving()
         now_ms = self._now_ms()
         self._of_subscriptions(self.subscriptions.expire(now_ms))
         self._of_groups(self.groups.tick(now_ms))
+
+    def _note_failure(self) -> None:
+        if self._retry_timer is None:
+            self._retry_timer = self._loop.call_later(RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry_timer = None
+        self._writer.try_again()
 
 
 def _written(write: Write | None) -> Write:

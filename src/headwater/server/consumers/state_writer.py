@@ -59,8 +59,10 @@ class Write:
 class StateWriter:
     """The records of consumers in `$state`."""
 
-    def __init__(self, state: StateStore) -> None:
+    def __init__(self, state: StateStore, when_failed: Callable[[], None]) -> None:
+        """`when_failed` is told that there is something to try again."""
         self._state = state
+        self._when_failed = when_failed
         self._last: Write | None = None
         self._failed: dict[bytes, bytes | None] = {}
         """Records that are not on disk as they should be, None for those that should not be there.
@@ -84,6 +86,7 @@ class StateWriter:
             if error is not None:
                 logger.error("a record of a consumer cannot be written, and is tried again: %s", error)
                 self._failed[key] = value
+                self._when_failed()
             write.finish(error)
 
         try:
@@ -95,11 +98,6 @@ class StateWriter:
     def has_failed(self, key: bytes) -> bool:
         """Whether the record of a key is not on disk as it should be."""
         return key in self._failed
-
-    @property
-    def has_failures(self) -> bool:
-        """Whether `try_again` has something to do."""
-        return bool(self._failed)
 
     def try_again(self) -> None:
         """Write what could not be written."""
