@@ -177,6 +177,23 @@ def test_a_selector_selects_from_the_attach_on(peer: AmqpWire, writer: AmqpWire,
     assert offsets(peer, 4) == [30, 33, 36, 39]
 
 
+@pytest.mark.clause("ES-28")
+@pytest.mark.parametrize(
+    ("descriptor", "value"),
+    [
+        (Symbol("amqp:application-properties-filter"), {"colour": "&p:re"}),
+        (Ulong(0x174), {"colour": "red"}),
+        (Symbol("amqp:sql-filter"), "colour = 'red' AND number < 100"),
+        (Ulong(0x120), "application_properties.colour = 'red'"),
+    ],
+)
+def test_filter_expressions_select_too(
+    peer: AmqpWire, writer: AmqpWire, log: str, descriptor: object, value: object
+) -> None:
+    fill(writer, 30)
+    assert_gets(peer, log, {**FIRST, NAME: Described(descriptor, value)}, range(0, 30, 3))
+
+
 @pytest.mark.clause("ES-3", "ES-28")
 def test_of_several_filters_all_must_match(peer: AmqpWire, writer: AmqpWire, log: str) -> None:
     fill(writer, 30)

@@ -7,12 +7,12 @@ import time
 from typing import Any
 
 import pytest
-from proton import Delivery, Link, Message, symbol
-from proton.reactor import LinkOption
+from proton import Delivery, Described, Link, Message, symbol
+from proton.reactor import Filter, LinkOption
 from proton.utils import BlockingConnection, BlockingSender, LinkDetached, SyncRequestResponse
 
 from tests.peers.programs import Program, publish
-from tests.peers.proton_clients import Raw, bodies, connected, from_offset, receive_from
+from tests.peers.proton_clients import STEP_TIMEOUT_S, Raw, bodies, connected, from_offset, receive_from
 from tests.peers.servers import Server
 
 PARTITION = symbol("event-streams-partition")
@@ -202,3 +202,25 @@ def test_proton_asks_for_what_is_not_there(server: Server, stream: str) -> None:
             offsets(connection, stream)
         with pytest.raises(LinkDetached, match="amqp:not-found"):
             receive_from(connection, stream)
+
+
+@pytest.mark.clause("ES-28")
+def test_proton_chooses_by_properties(server: Server, stream: str) -> None:
+    with connected(server) as connection:
+        sender = sender_to(connection, stream)
+        for number in range(6):
+            sender.send(Message(subject=f"order-{number}", properties={"odd": bool(number % 2)}, body=number))
+        for descriptor, value, wanted in (
+            ("amqp:properties-filter", {symbol("subject"): "&s:-4"}, [4]),
+            ("amqp:application-properties-filter", {"odd": True}, [1, 3, 5]),
+            ("amqp:sql-filter", "odd AND p.subject <> 'order-3'", [1, 5]),
+        ):
+            chosen = {
+                symbol("wanted"): Described(symbol(descriptor), value),
+                symbol("rabbitmq:stream-offset-spec"): Described(
+                    symbol("rabbitmq:stream-offset-spec"), "first"
+                ),
+            }
+            receiver = connection.create_receiver(stream, credit=10, name=descriptor, options=Filter(chosen))
+            assert [receiver.receive(STEP_TIMEOUT_S).body for _ in wanted] == wanted
+            receiver.close()

@@ -1,4 +1,4 @@
-"""Event Stream Extensions, section 5.2, and JMS selectors: filters of links, over events as they are stored.
+"""Event Stream Extensions, JMS selectors, AMQP Filter Expressions: filters of links over events as they are stored.
 
 A filter reads of an event what its expression asks for, and nothing before it is asked. An entry that is no AMQP
 message has no fields but its position; what does not parse is null.
@@ -6,6 +6,7 @@ message has no fields but its position; what does not parse is null.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -21,9 +22,21 @@ from headwater.encoding.amqp_types import Symbol, Timestamp
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.encoding.expression import And, Comparison, Field, Literal, Node, Not, Or, Section
 from headwater.encoding.expression_compile import compile_condition
-from headwater.encoding.expression_dialects import EVENT_STREAMS_SQL, FIELD_INDEXES, JMS_SELECTOR, Dialect
+from headwater.encoding.expression_dialects import (
+    EVENT_STREAMS_SQL,
+    FIELD_INDEXES,
+    FILTER_EXPRESSIONS_SQL,
+    JMS_SELECTOR,
+    Dialect,
+)
 from headwater.encoding.expression_parser import parse_expression
 from headwater.encoding.expression_position import Bounds, bounds_of, offset_text
+from headwater.encoding.property_filter import (
+    APPLICATION_PROPERTIES_FILTER,
+    PROPERTIES_FILTER,
+    application_properties_expression,
+    properties_expression,
+)
 from headwater.errors import InvalidField, MalformedValue
 
 __all__ = [
@@ -204,11 +217,19 @@ def _parts(node: Node) -> Iterator[Node]:
             yield node
 
 
+def _property_filter(expression_of: Callable[[object], Node], value: object) -> Filter:
+    return Filter(expression_of(value), starts_at_earliest=False)
+
+
 _ANNOTATIONS_FILTER = "amqp:event-streams-delivery-annotations-filter"
 _SQL_FILTER = "amqp:event-streams-sql-filter"
 _SELECTOR_FILTER = "apache.org:selector-filter:string"
+_GENERAL_SQL_FILTER = "amqp:sql-filter"
 _sql_filter = partial(_text_filter, _SQL_FILTER, EVENT_STREAMS_SQL)
 _selector_filter = partial(_text_filter, _SELECTOR_FILTER, JMS_SELECTOR)
+_general_sql_filter = partial(_text_filter, _GENERAL_SQL_FILTER, FILTER_EXPRESSIONS_SQL)
+_properties_filter = partial(_property_filter, properties_expression)
+_application_properties_filter = partial(_property_filter, application_properties_expression)
 
 DESCRIPTORS: Mapping[int | str, Callable[[object], Filter]] = {
     Symbol(_ANNOTATIONS_FILTER): _annotations_filter,
@@ -217,6 +238,12 @@ DESCRIPTORS: Mapping[int | str, Callable[[object], Filter]] = {
     0x0000_0000_0000_0201: _sql_filter,
     Symbol(_SELECTOR_FILTER): _selector_filter,
     0x0000_468C_0000_0004: _selector_filter,
+    Symbol(PROPERTIES_FILTER): _properties_filter,
+    0x0000_0000_0000_0173: _properties_filter,
+    Symbol(APPLICATION_PROPERTIES_FILTER): _application_properties_filter,
+    0x0000_0000_0000_0174: _application_properties_filter,
+    Symbol(_GENERAL_SQL_FILTER): _general_sql_filter,
+    0x0000_0000_0000_0120: _general_sql_filter,
 }
 """By both forms of their descriptors."""
 EVENT_STREAMS_FILTERS = frozenset(
@@ -314,6 +341,7 @@ _COMPUTED: Mapping[tuple[Section, str], _Getter] = {
     (Section.DELIVERY_ANNOTATIONS, "event-streams-offset"): lambda event: offset_text(event.offset),
     (Section.DELIVERY_ANNOTATIONS, "event-streams-timestamp"): lambda event: event.timestamp_ms,
     (Section.DELIVERY_ANNOTATIONS, "event-streams-source-partition"): lambda event: event.partition,
+    (Section.CLOCK, "UTC"): lambda _event: time.time_ns() // 1_000_000,
     (Section.EVENT_HUB, "x-opt-offset"): lambda event: event.offset,
     (Section.EVENT_HUB, "x-opt-sequence-number"): lambda event: event.offset,
     (Section.EVENT_HUB, "x-opt-enqueued-time"): lambda event: event.timestamp_ms,

@@ -70,6 +70,8 @@ class Section(enum.Enum):
     """Fields in the form that JMS gives them."""
     EVENT_HUB = "event_hub"
     """Message annotations that tell the position, as Event Hubs calls them."""
+    CLOCK = "clock"
+    """What time it is as the event is looked at: nothing of the event at all."""
 
 
 class Quantity(enum.Enum):

@@ -1,4 +1,4 @@
-"""How the texts of expressions differ: the SQL filter of Event Stream Extensions (section 5.2.2), and JMS selectors.
+"""How the texts of expressions differ: the SQL filters of Event Streams and Filter Expressions, and JMS selectors.
 
 What a name means in which section of a message is the same for all; a dialect says which sections its names may begin
 with, and what a name without one is.
@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 
 from headwater.encoding.expression import Section
 
-__all__ = ["EVENT_STREAMS_SQL", "FIELD_INDEXES", "JMS_SELECTOR", "SECTION_NAMES", "Dialect"]
+__all__ = [
+    "EVENT_STREAMS_SQL",
+    "FIELD_INDEXES",
+    "FILTER_EXPRESSIONS_SQL",
+    "JMS_SELECTOR",
+    "SECTION_NAMES",
+    "Dialect",
+]
 
 FIELD_INDEXES: Mapping[Section, Mapping[str, int]] = {
     Section.HEADER: {
@@ -72,6 +79,8 @@ class Dialect:
     string_quotes: str = "'"
     name_quotes: tuple[str, str] | None = None
     """What stands around a name of any characters."""
+    calls: Mapping[str, tuple[Section, str]] = field(default_factory=dict)
+    """Functions without arguments, and what they read."""
     operators: frozenset[str] = frozenset()
     """Beyond those that all have."""
     has_java_numbers: bool = False
@@ -100,6 +109,15 @@ EVENT_STREAMS_SQL = Dialect(
     bare_section=None,
     string_quotes="'\"",
     name_quotes=("[", "]"),
+    operators=frozenset(("!=", "%")),
+)
+
+FILTER_EXPRESSIONS_SQL = Dialect(
+    sections=_MESSAGE_SECTIONS,
+    bare_section=Section.APPLICATION_PROPERTIES,
+    string_quotes="'\"",
+    name_quotes=("[", "]"),
+    calls={"UTC": (Section.CLOCK, "UTC")},
     operators=frozenset(("!=", "%")),
 )
 

@@ -71,6 +71,7 @@ def _pattern(dialect: Dialect) -> re.Pattern[str]:
     parts = [
         r"(?P<space>[ \t\n\r\f]+)",
         rf"(?P<section>(?:{sections})\.(?:{_SECTION_NAME}|{quoted}))",
+        rf"(?P<call>(?:{'|'.join(dialect.calls) or '(?!)'})\s*\(\s*\))",
         r"(?P<bare>(?:[^\W\d]|\$)[\w$]*(?:\.[\w$]+)*)",
         rf"(?P<quoted>{quoted})",
         _JAVA_NUMBER if dialect.has_java_numbers else _NUMBER,
@@ -96,6 +97,8 @@ def _token(match: re.Match[str], dialect: Dialect) -> Token:
         return Token(CONSTANT, position, text, text[1:-1].replace(2 * quote, quote))
     if kind == "section":
         return Token(NAME, position, text, _in_section(text, position, dialect))
+    if kind == "call":
+        return Token(NAME, position, text, Field(*dialect.calls[text.partition("(")[0].rstrip()], position))
     if kind == "quoted":
         return Token(NAME, position, text, _bare(_unquoted(text, dialect), position, dialect))
     if kind == "bare":
