@@ -19,12 +19,12 @@ PROPERTIES = Symbol("amqp:properties-filter")
 APPLICATION_PROPERTIES = Symbol("amqp:application-properties-filter")
 SQL = Symbol("amqp:sql-filter")
 ID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
-LATER_MS = 1 << 60
+NOW_MS, LATER_MS = 1_800_000_000_000, 1 << 60
 
 
 def event(**parts: Any) -> StoredEvent:
     data = encode_message(Message(**parts))
-    return StoredEvent(data, 0, len(data))
+    return StoredEvent(data, 0, len(data), now_ms=NOW_MS)
 
 
 ORDER = event(

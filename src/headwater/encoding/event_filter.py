@@ -6,7 +6,6 @@ message has no fields but its position; what does not parse is null.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeAlias
@@ -57,7 +56,7 @@ Screen: TypeAlias = Callable[[ReadableBuffer, Sequence[int], Sequence[int]], lis
 class StoredEvent:
     """An event as it lies in a buffer; who goes through many changes one and the same."""
 
-    __slots__ = ("buffer", "end", "latest_offset", "offset", "partition", "start", "timestamp_ms")
+    __slots__ = ("buffer", "end", "latest_offset", "now_ms", "offset", "partition", "start", "timestamp_ms")
 
     def __init__(
         self,
@@ -69,6 +68,7 @@ class StoredEvent:
         timestamp_ms: int = 0,
         partition: str = "",
         latest_offset: int = 0,
+        now_ms: int = 0,
     ) -> None:
         """The message from `start` to `end`; nothing stands there for an entry that is none."""
         self.buffer = buffer
@@ -79,6 +79,8 @@ class StoredEvent:
         self.partition = partition
         self.latest_offset = latest_offset
         """What `@latest` is before: the offset that came next in the partition when the link was attached."""
+        self.now_ms = now_ms
+        """What time it is as it is looked at."""
 
 
 _ALL = Literal(True)
@@ -341,7 +343,7 @@ _COMPUTED: Mapping[tuple[Section, str], _Getter] = {
     (Section.DELIVERY_ANNOTATIONS, "event-streams-offset"): lambda event: offset_text(event.offset),
     (Section.DELIVERY_ANNOTATIONS, "event-streams-timestamp"): lambda event: event.timestamp_ms,
     (Section.DELIVERY_ANNOTATIONS, "event-streams-source-partition"): lambda event: event.partition,
-    (Section.CLOCK, "UTC"): lambda _event: time.time_ns() // 1_000_000,
+    (Section.CLOCK, "UTC"): lambda event: event.now_ms,
     (Section.EVENT_HUB, "x-opt-offset"): lambda event: event.offset,
     (Section.EVENT_HUB, "x-opt-sequence-number"): lambda event: event.offset,
     (Section.EVENT_HUB, "x-opt-enqueued-time"): lambda event: event.timestamp_ms,

@@ -18,6 +18,7 @@ from headwater.encoding.expression_position import Bounds
 from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
+from headwater.log.store import wall_clock_ms
 
 __all__ = ["RecordSource", "Records", "Selection"]
 
@@ -204,7 +205,7 @@ class RecordSource:
             self.records.append(records)
             return
         event = self._event
-        event.buffer, event.offset = records.data, records.offset
+        event.buffer, event.offset, event.now_ms = records.data, records.offset, wall_clock_ms()
         wanted = selection.filter.matching(event, records.spans, records.first, records.count)
         self.records.extend(_runs_of(records, wanted))
 
