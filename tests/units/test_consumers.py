@@ -74,7 +74,7 @@ class Link:
     """A member that notes what it is told, begins at 0 where it is told to begin, and leaves when it has to."""
 
     def __init__(self, node: Node, name: str) -> None:
-        self.name = name
+        self.name = self.connection_name = name
         self.told: list[Any] = []
         self.group: Group[Member] | None = None
         self._node = node
