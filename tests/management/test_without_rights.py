@@ -75,6 +75,10 @@ OVER_HTTP = {
     "log change": [SECRET, "--set", "max_bytes=5"],
     "log truncate": [SECRET],
     "log delete": [SECRET],
+    "group info": [SECRET, GROUP_NAME],
+    "group create": [SECRET, "group-of-stranger"],
+    "group reset": [SECRET, GROUP_NAME, "--to", "latest"],
+    "group end": [SECRET, GROUP_NAME],
     "user add": ["somebody", "--role", "admin", "--password-file", "{password}"],
     "user list": [],
     "user delete": ["guest"],
@@ -82,6 +86,8 @@ OVER_HTTP = {
     "user roles": [STRANGER, "admin"],
     "user permissions": [STRANGER, "--read", ".*"],
 }
+LISTS = {"log": "logs", "group": "groups", "subscription": "subscriptions"}
+UNSEEN_SUBSCRIPTION = {f"subscription {verb}" for verb in ("info", "reset", "end")}
 OVER_STREAMS = {
     "publish": [SECRET, "--file", "{password}"],
     "tail": [f"{SECRET}-0", "--no-follow"],
@@ -259,9 +265,11 @@ def leaves(command: Any, *path: str) -> Iterator[str]:
             yield from leaves(each, *path, name)
 
 
-def test_every_command_refuses_who_has_no_rights(server: Server, tmp_path: Path) -> None:
+def test_every_command_refuses_who_has_no_rights(server: Server, root: Api, tmp_path: Path) -> None:
     walked = {**OVER_HTTP, **OVER_STREAMS}
-    assert set(leaves(typer.main.get_command(app))) == walked.keys() | LOCAL_COMMANDS | {"log list"}
+    assert set(leaves(typer.main.get_command(app))) == (
+        walked.keys() | LOCAL_COMMANDS | UNSEEN_SUBSCRIPTION | {f"{of} list" for of in LISTS}
+    )
     password = tmp_path / "password"
     password.write_text(PASSWORD, "ascii")
     http = ["--url", f"http://{HOST}:{server.http_port}", "--login", STRANGER]
@@ -274,5 +282,12 @@ def test_every_command_refuses_who_has_no_rights(server: Server, tmp_path: Path)
         assert ran.exit_code == 1, (words, ran.output)
         said = "may not" if is_http else "the user may not do this"
         assert said in ran.stderr, (words, ran.stderr)
-    listed = CliRunner().invoke(app, ["log", "list", "--json", *http, "--login-password-file", str(password)])
-    assert (listed.exit_code, listed.stdout) == (0, '{"logs": []}\n')
+    for of, what in LISTS.items():
+        command = [of, "list", "--json", *http, "--login-password-file", str(password)]
+        listed = CliRunner().invoke(app, command)
+        assert (listed.exit_code, listed.stdout) == (0, f'{{"{what}": []}}\n')
+    id_ = subscription_of_guest(root)
+    for verb, *arguments in (("info", id_), ("reset", id_, "--to", "latest"), ("end", id_)):
+        given = ["subscription", verb, *arguments, *http, "--login-password-file", str(password)]
+        ran = CliRunner().invoke(app, given)
+        assert (ran.exit_code, "there is no subscription" in ran.stderr) == (1, True), ran.stderr

@@ -12,9 +12,11 @@ from headwater import __version__
 from headwater.cli.bench import bench
 from headwater.cli.check import check
 from headwater.cli.demo import demo
+from headwater.cli.group import groups
 from headwater.cli.log import logs
 from headwater.cli.publish import publish
 from headwater.cli.serve import serve
+from headwater.cli.subscription import subscriptions
 from headwater.cli.tail import tail
 from headwater.cli.user import users
 
@@ -85,6 +87,8 @@ app.command("bench")(bench)
 app.command("check")(check)
 app.command("demo")(demo)
 app.add_typer(logs, name="log")
+app.add_typer(groups, name="group")
+app.add_typer(subscriptions, name="subscription")
 app.add_typer(users, name="user")
 
 if __name__ == "__main__":
