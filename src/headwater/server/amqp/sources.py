@@ -168,6 +168,11 @@ def _unsubscribing(container: Container, link: SenderLink) -> LinkHandler:
     if isinstance(found, Refusal):
         words = f"{found.value}: {link.name!r:.100}"
         raise Refused(condition_of(found), words)
+    found = [each for each in found if container.may_read(each.definition.id.log)]
+    if not found:
+        raise Refused(
+            Condition.UNAUTHORIZED_ACCESS, f"reading is not allowed to who wants to end {link.name!r:.100}"
+        )
     definition = found[0].definition
     container.make_way_for(link)
     source = Source(
@@ -182,7 +187,7 @@ def _unsubscribing(container: Container, link: SenderLink) -> LinkHandler:
     )
     target = link.remote.target
     link.accept(source, target if isinstance(target, Target) else None)
-    return Unsubscribing(link, consumers, [each.definition.id for each in found])
+    return Unsubscribing(link, consumers, found)
 
 
 # Groups
