@@ -23,10 +23,14 @@ from headwater.errors import InvalidCloudEvent
 
 __all__ = [
     "CORE_TYPES",
+    "EMPTY",
+    "KINDS",
     "NAME_SHOWN_MAX",
+    "OTHER_VERSION",
     "REASONS",
     "REQUIRED",
     "SPEC_VERSION",
+    "TOO_WIDE",
     "WRONG_NAME",
     "AttributeType",
     "CloudEvent",
@@ -201,13 +205,13 @@ def _core(name: str, value: object, type_: AttributeType) -> AttributeValue:
     if not isinstance(value, str):
         raise InvalidCloudEvent(name, f"is a {type(value).__name__}, not a {type_.value}")
     if not value:
-        raise InvalidCloudEvent(name, "is empty")
+        raise InvalidCloudEvent(name, EMPTY)
     if name == "specversion" and value != SPEC_VERSION:
-        raise InvalidCloudEvent(name, f"is not {SPEC_VERSION}")
+        raise InvalidCloudEvent(name, OTHER_VERSION)
     if name == "datacontenttype":
         _check_text(name, value, text_kernel.MEDIA_TYPE)
         return value
-    _check_text(name, value, _KINDS[type_])
+    _check_text(name, value, KINDS[type_])
     return _CLASSES_OF_TYPES.get(type_, str)(value)
 
 
@@ -219,11 +223,11 @@ def _extension(name: str, value: object) -> AttributeValue:
             return value
         case int():
             if not -(1 << 31) <= value < 1 << 31:
-                raise InvalidCloudEvent(name, "is an Integer of more than 32 bits")
+                raise InvalidCloudEvent(name, TOO_WIDE)
             return int(value)
         case str():
             type_ = _TYPES_OF_CLASSES.get(type(value), AttributeType.STRING)
-            _check_text(name, value, _KINDS[type_])
+            _check_text(name, value, KINDS[type_])
             return value if type(value) in _TYPES_OF_CLASSES else str(value)
         case _:
             raise InvalidCloudEvent(name, f"is a {type(value).__name__}, which is no type of an attribute")
@@ -246,6 +250,9 @@ def _text_of_time(name: str, moment: datetime) -> Timestamp:
 
 NAME_SHOWN_MAX = 100
 """Characters of a name that is wrong, in what is said of it."""
+EMPTY = "is empty"
+OTHER_VERSION = f"is not {SPEC_VERSION}"
+TOO_WIDE = "is an Integer of more than 32 bits"
 WRONG_NAME = "has a name that is not made of lower-case letters and digits, or is `data`"
 REASONS = {
     text_kernel.STRING: "holds characters that CloudEvents do not allow",
@@ -256,12 +263,13 @@ REASONS = {
 }
 """What is said of a text that is not what it has to be."""
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,9})")
-_KINDS = {
+KINDS: Mapping[AttributeType, int] = {
     AttributeType.STRING: text_kernel.STRING,
     AttributeType.URI: text_kernel.URI,
     AttributeType.URI_REFERENCE: text_kernel.URI_REFERENCE,
     AttributeType.TIMESTAMP: text_kernel.TIMESTAMP,
 }
+"""What the text of each type has to be."""
 _CLASSES_OF_TYPES: dict[AttributeType, type[str]] = {
     AttributeType.STRING: str,
     AttributeType.URI: Uri,

@@ -12,9 +12,12 @@ from headwater.cloudevents import json_format
 from headwater.cloudevents.content_mode import Mode, mode_of, not_readable
 from headwater.cloudevents.event import (
     CORE_TYPES,
+    EMPTY,
+    KINDS,
     NAME_SHOWN_MAX,
+    OTHER_VERSION,
     REASONS,
-    SPEC_VERSION,
+    TOO_WIDE,
     WRONG_NAME,
     AttributeType,
     CloudEvent,
@@ -132,7 +135,7 @@ def _fault_in_binary(buffer: ReadableBuffer, fields: array[int]) -> InvalidCloud
         case "type":
             return InvalidCloudEvent(name, "has an AMQP type that it cannot have")
         case "value":
-            return InvalidCloudEvent(name, _wrong_value(name))
+            return InvalidCloudEvent(name, _wrong_value(buffer, fields[2], name))
         case "twice":
             return InvalidCloudEvent(name, "is there twice")
         case "body":
@@ -153,22 +156,25 @@ def _name_at(buffer: ReadableBuffer, fields: array[int]) -> str:
     return str(buffer[fields[1] : fields[2]], "utf-8", "replace")
 
 
-def _wrong_value(name: str) -> str:
-    if name == "specversion":
-        return f"is not {SPEC_VERSION}"
+def _wrong_value(buffer: ReadableBuffer, at: int, name: str) -> str:
+    """What is wrong with the value at the position, in the words for an event that is made of it."""
     if name == "datacontenttype":
         return REASONS[text_kernel.MEDIA_TYPE]
-    type_ = CORE_TYPES.get(name)
-    if type_ is None:
-        return "has a value that is outside of its type"
-    return f"is empty, or {_REASONS.get(type_, REASONS[text_kernel.STRING])}"
+    code = buffer[at]
+    if code in _INTEGERS and name != "time":
+        return TOO_WIDE
+    if code in _TEXT_SIZES and name in CORE_TYPES and not any(buffer[at + 1 : at + 1 + _TEXT_SIZES[code]]):
+        return EMPTY
+    if name == "specversion":
+        return OTHER_VERSION
+    if code == _TIMESTAMP:
+        return REASONS[text_kernel.TIMESTAMP]
+    return REASONS[KINDS.get(CORE_TYPES.get(name, AttributeType.STRING), text_kernel.STRING)]
 
 
 _BODIES = (SectionCode.DATA, SectionCode.AMQP_SEQUENCE, SectionCode.AMQP_VALUE)
 _NO_BYTES = "is an AMQP value or sequence that stands for no bytes"
 _NAMES = {slot: name for name, slot in SLOTS.items()}
-_REASONS = {
-    AttributeType.URI: REASONS[text_kernel.URI],
-    AttributeType.URI_REFERENCE: REASONS[text_kernel.URI_REFERENCE],
-    AttributeType.TIMESTAMP: REASONS[text_kernel.TIMESTAMP],
-}
+_TEXT_SIZES = {0xA1: 1, 0xA3: 1, 0xB1: 4, 0xB3: 4}
+_INTEGERS = frozenset((0x70, 0x80, 0x81))
+_TIMESTAMP = 0x83
