@@ -13,6 +13,7 @@ from fuzz import (  # noqa: F401 - they register their targets
     amqp_connection_targets,
     amqp_kernel_targets,
     amqp_targets,
+    cloudevents_targets,
     expression_targets,
     filter_targets,
     log_targets,

@@ -78,6 +78,8 @@ MEDIA_TYPES = st.sampled_from(
         'text/plain;charset="UTF-8"',
         "application/octet-stream",
         "image/svg+xml",
+        "application/cloudevents+json",
+        "application/CloudEvents-batch+avro",
     ]
 )
 NAMES = st.from_regex(r"[a-z0-9]{1,20}", fullmatch=True).filter(

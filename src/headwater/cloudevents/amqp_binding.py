@@ -1,7 +1,8 @@
 """CloudEvents AMQP protocol binding 1.0: events as AMQP messages, in binary and in structured mode.
 
 In binary mode datacontenttype is the content-type, and every other attribute an application property with a prefix.
-Data are one data section; no data are an amqp-value of null, because a message has a body.
+Data are one data section; no data are an amqp-value of null, because a message has a body. An event whose data are an
+event in some format is always structured, as in the other bindings: its content-type would say so in binary mode, too.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import msgspec
 
 from headwater.cloudevents import json_format
 from headwater.cloudevents.attributes import AttributeValue
-from headwater.cloudevents.content_mode import JSON_TYPE, Mode, not_readable
+from headwater.cloudevents.content_mode import JSON_TYPE, Mode, mode_of, not_readable
 from headwater.cloudevents.event import (
     CloudEvent,
     ExtensionTypes,
@@ -22,7 +23,7 @@ from headwater.cloudevents.event import (
     typed_value,
 )
 from headwater.cloudevents.stored import data_of, fault_of, structured_event
-from headwater.encoding._cloudevents_kernel import BINARY, STRUCTURED, MessageAttributes
+from headwater.encoding._cloudevents_kernel import BINARY, SLOTS, STRUCTURED, MessageAttributes
 from headwater.encoding._cloudevents_text_kernel import timestamp_ms
 from headwater.encoding.amqp_message import AmqpValue, Data, Message, Properties, encode_message
 from headwater.encoding.amqp_types import Symbol
@@ -60,7 +61,7 @@ def encode(event: CloudEvent, form: AmqpForm | None = None) -> bytes:
 def message_of(event: CloudEvent, form: AmqpForm | None = None) -> Message:
     """The message of an event, to which headers and properties may be added."""
     form = form or _DEFAULT
-    is_binary = form.mode is Mode.BINARY
+    is_binary = form.mode is Mode.BINARY and mode_of(event.datacontenttype) is Mode.BINARY
     content_type = event.datacontenttype if is_binary else JSON_TYPE
     has_properties = is_binary or form.properties_beside_structured
     data = event.data if is_binary else json_format.encode_event(event)
@@ -92,9 +93,8 @@ def decode(buffer: ReadableBuffer, start: int, end: int, types: ExtensionTypes |
             attributes[name] = Timestamp(value)
         else:
             attributes[name] = typed_value(name, value, types) if isinstance(value, str) else value
-    content_type = message.content_type
-    if content_type is not None:
-        attributes["datacontenttype"] = content_type
+    if message.fields()[SLOTS["datacontenttype"]] >= 0:
+        attributes["datacontenttype"] = message.content_type or ""  # what is no UTF-8 is no media type either
     return CloudEvent(attributes, data_of(buffer, start, end))
 
 

@@ -37,7 +37,9 @@ class HttpMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_binary(event: CloudEvent) -> HttpMessage:
-    """The event in headers, its data as the body (3.1)."""
+    """The event in headers, its data as the body (3.1); structured if its data are an event themselves."""
+    if mode_of(event.datacontenttype) is not Mode.BINARY:
+        return encode_structured(event)
     headers = [
         (_CONTENT_TYPE, str(value)) if name == "datacontenttype" else (_PREFIX + name, _header_of(value))
         for name, value in event.attributes.items()

@@ -30,7 +30,9 @@ class KafkaRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_binary(event: CloudEvent, key: bytes | None = None) -> KafkaRecord:
-    """The event in headers, its data as the value (3.2)."""
+    """The event in headers, its data as the value (3.2); structured if its data are an event themselves."""
+    if mode_of(event.datacontenttype) is not Mode.BINARY:
+        return encode_structured(event, key)
     headers = tuple(
         (_CONTENT_TYPE if name == "datacontenttype" else _PREFIX + name, canonical_text(value).encode())
         for name, value in event.attributes.items()

@@ -27,7 +27,9 @@ class MqttMessage(msgspec.Struct, frozen=True, gc=False):
 
 
 def encode_binary(event: CloudEvent) -> MqttMessage:
-    """The event in properties, its data as the payload (3.1)."""
+    """The event in properties, its data as the payload (3.1); structured if its data are an event themselves."""
+    if mode_of(event.datacontenttype) is not Mode.BINARY:
+        return encode_structured(event)
     properties = tuple(
         (name, canonical_text(value)) for name, value in event.attributes.items() if name != "datacontenttype"
     )
