@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Callable
 
 from fuzz.targets import check, target
 from headwater.cloudevents import (
@@ -133,7 +134,7 @@ def fuzz_other_protocols(data: bytes) -> None:
     content_type = dict(headers).get("Content-Type")
     refused: InvalidCloudEvent | None = None
     accepted = 0
-    for decode in (
+    decoders: tuple[Callable[[], CloudEvent], ...] = (
         lambda: nats_binding.decode(nats_binding.NatsMessage(dict(headers), body), TYPES),
         lambda: mqtt_binding.decode(mqtt_binding.MqttMessage(body, content_type, tuple(headers)), TYPES),
         lambda: mqtt_binding.decode_3(body, TYPES),
@@ -143,7 +144,8 @@ def fuzz_other_protocols(data: bytes) -> None:
             ),
             TYPES,
         ),
-    ):
+    )
+    for decode in decoders:
         try:
             _json_again(decode())
             accepted += 1
