@@ -1,0 +1,127 @@
+"""What becomes of subscriptions as their log is deleted or truncated, or lies on disk alone (TS-8)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from headwater.amqp.definitions import Condition
+from headwater.encoding.amqp_types import Symbol
+from headwater.log.settings import LogSettings
+from tests.conformance.amqp_listening import ListeningAmqp
+from tests.conformance.amqp_subscriber import (
+    Publisher,
+    leave,
+    offsets,
+    settle,
+    subscribe,
+)
+from tests.conformance.amqp_wire import AmqpWire, data
+from tests.conformance.conftest import ConnectAmqp
+
+DURABLE = ("shared", "durable")
+FIELDS = {"container_id": "same"}
+SELECTOR = Symbol("apache.org:selector-filter:string")
+
+
+def truncate(door: ListeningAmqp, log: str, offset: int) -> None:
+    """Remove all before an offset, and wait until that is done."""
+
+    async def truncating() -> None:
+        done = asyncio.get_running_loop().create_future()
+        door.partition(log).truncate(offset, done.set_result)
+        assert await done is None
+
+    door.run(truncating())
+
+
+@pytest.mark.clause("TS-8")
+@pytest.mark.parametrize("words", [("durable",), ("shared",), DURABLE])
+def test_a_log_that_is_deleted_takes_its_subscriptions_along(
+    peer: AmqpWire, amqp_door: ListeningAmqp, connect_amqp: ConnectAmqp, log: str, words: tuple[str, ...]
+) -> None:
+    publish = Publisher(connect_amqp(), log)
+    subscribe(peer, log, "sub", *words)
+    publish(3)
+    peer.messages(3)
+    amqp_door.call(lambda: amqp_door.store.delete_log(log))
+    error = peer.assert_detaches(Condition.RESOURCE_DELETED)
+    assert log in str(error.description)
+    again = Publisher(connect_amqp(), log)
+    again(2)
+    subscribe(peer, log, "sub", *words)
+    peer.assert_nothing_came()
+    again(1)
+    assert offsets(peer.messages(1)) == [2]
+
+
+@pytest.mark.clause("TS-8")
+@pytest.mark.parametrize("is_attached", [True, False])
+def test_what_a_truncation_took_is_lost_to_a_subscription_which_goes_on_behind_it_and_that_is_told(
+    peer: AmqpWire,
+    amqp_door: ListeningAmqp,
+    connect_amqp: ConnectAmqp,
+    log: str,
+    caplog: pytest.LogCaptureFixture,
+    is_attached: bool,
+) -> None:
+    publish = Publisher(connect_amqp(), log)
+    subscribe(peer, log, "sub", *DURABLE, credit=5)
+    publish(20)
+    came = peer.messages(5)
+    settle(peer, came[:2])
+    peer.assert_nothing_came()
+    if not is_attached:
+        leave(peer)
+    with caplog.at_level(logging.WARNING, "headwater.consumers"):
+        truncate(amqp_door, log, 20)
+    lost = 15 if is_attached else 18
+    assert f"{log}: {lost} messages were removed before subscription 'sub' settled them" in caplog.text
+    publish(3)
+    if is_attached:
+        peer.credit(100, delivery_count=5)
+        assert offsets(peer.messages(3)) == [20, 21, 22]
+        settle(peer, came[2:], None)
+    else:
+        subscribe(peer, log, "sub", *DURABLE)
+        assert offsets(peer.messages(3)) == [20, 21, 22]
+    peer.assert_nothing_came()
+
+
+@pytest.mark.clause("TS-8", "TS-11")
+def test_what_is_given_back_and_was_removed_meanwhile_does_not_come_again(
+    peer: AmqpWire, amqp_door: ListeningAmqp, connect_amqp: ConnectAmqp, log: str
+) -> None:
+    publish = Publisher(connect_amqp(), log)
+    subscribe(peer, log, "sub", *DURABLE, credit=5)
+    publish(5)
+    came = peer.messages(5)
+    truncate(amqp_door, log, 5)
+    leave(peer)
+    assert came
+    subscribe(peer, log, "sub", *DURABLE)
+    peer.assert_nothing_came()
+    publish(1)
+    assert offsets(peer.messages(1)) == [5]
+
+
+@pytest.mark.clause("TS-8", "TS-11")
+def test_messages_that_only_the_disk_has_are_dealt_to_all_once(
+    amqp_door: ListeningAmqp, connect_amqp: ConnectAmqp, log: str
+) -> None:
+    settings = LogSettings(segment_bytes=64 * 1024)
+    amqp_door.call(lambda: amqp_door.store.create_log(log, settings=settings))
+    publish = Publisher(connect_amqp(), log)
+    peers = [connect_amqp(fields=FIELDS) for _ in range(2)]
+    for number, peer in enumerate(peers):
+        subscribe(peer, log, f"sub|{number}", *DURABLE, credit=0)
+    for number in range(40):
+        publish.records(data(b"%04d" % each + bytes(1_000)) for each in range(10 * number, 10 * number + 10))
+    for peer in peers:
+        peer.credit(400)
+    came = [each for peer in peers for each in peer.messages(200)]
+    assert sorted(offsets(came)) == list(range(400))
+    for each in came:
+        assert each.record == data(b"%04d" % each.offset + bytes(1_000))
