@@ -81,7 +81,9 @@ def crowded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def test_pages_of_http_have_each_subscription_once_while_others_are_served(crowded: Server) -> None:
-    api, seen, after = Api(crowded.http_port, below=""), list[str](), ""
+    api = Api(crowded.http_port, below="")
+    seen: list[str] = []
+    after: str | None = ""
     served, is_over = [0], threading.Event()
 
     def look_meanwhile() -> None:
