@@ -21,6 +21,8 @@ COUNT = 12
 SEGMENT = 1024
 """One message is more than that, so each has a segment of its own."""
 KEPT: dict[str, Any] = {"segment_bytes": SEGMENT, "max_bytes": 3 * SEGMENT}
+pytestmark = pytest.mark.clause("TS-8")
+
 CONTAINER = {"container_id": "one who comes back"}
 
 
