@@ -36,6 +36,7 @@ def run(options: Options) -> list[Figure]:
         ),
         _figure(bench, data, spans, "a property that is not there", SELECTOR, "colour IS NULL"),
         _figure(bench, data, spans, "LIKE", SELECTOR, "region LIKE '%_U'"),
+        _figure(bench, data, spans, "LIKE, through a text", SELECTOR, "customer LIKE '%_1_3%'"),
         _figure(bench, data, spans, "IN", SELECTOR, "region IN ('US', 'EU', 'UK')"),
         _figure(bench, data, spans, "arithmetic", SELECTOR, "size * 2 + 1 > 20"),
         _figure(

@@ -20,7 +20,7 @@ from bench.opening import open_afresh
 ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
     "kernel": 22,
-    "expression": 8,
+    "expression": 9,
     "filters": 21,
     "append": 13,
     "append_1k": 6,

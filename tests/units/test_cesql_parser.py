@@ -22,7 +22,6 @@ from headwater.cloudevents.cesql_parser import parse_cesql
 from headwater.encoding.expression import (
     DEPTH_MAX,
     LIKE_PATTERN_CHARACTERS_MAX,
-    LIKE_SEARCHES_MAX,
     NODES_MAX,
     TEXT_CHARACTERS_MAX,
 )
@@ -146,11 +145,6 @@ def test_what_is_no_expression_is_refused_with_position_and_reason(
             f"a LIKE '{'x' * LIKE_PATTERN_CHARACTERS_MAX}'",
             f"a LIKE '{'x' * (LIKE_PATTERN_CHARACTERS_MAX + 1)}'",
             "a pattern has at most 256 characters",
-        ),
-        (
-            "a LIKE '%_x' OR a LIKE '%x' OR " * LIKE_SEARCHES_MAX + "a LIKE '_x'",
-            "a LIKE '%_x' OR a LIKE '%x' OR " * LIKE_SEARCHES_MAX + "a LIKE '_%'",
-            "at most 20 patterns with both % and _",
         ),
         (
             "(" * (DEPTH_MAX - 1) + "a" + ")" * (DEPTH_MAX - 1),

@@ -12,8 +12,6 @@ from headwater.encoding.expression import (
     DEPTH_MAX,
     IN_ITEMS_MAX,
     LIKE_PATTERN_CHARACTERS_MAX,
-    LIKE_SEARCHES_MAX,
-    LIKE_TEXT_CHARACTERS_MAX,
     NODES_MAX,
     TEXT_CHARACTERS_MAX,
     And,
@@ -444,16 +442,6 @@ def test_lists_have_a_limit() -> None:
     items = ["1"] * IN_ITEMS_MAX
     error = accepted_and_refused(f"a IN ({','.join(items)})", f"a IN ({','.join(items)},1)")
     assert f"at most {IN_ITEMS_MAX:,} items" in error.reason
-
-
-def test_patterns_that_walk_through_texts_have_a_limit_and_so_have_the_texts() -> None:
-    tests = "a LIKE '%_x' OR " * LIKE_SEARCHES_MAX
-    error = accepted_and_refused(f"{tests} a LIKE '%x'", f"{tests} a LIKE '%_y'")
-    assert f"at most {LIKE_SEARCHES_MAX} patterns with both % and _" in error.reason
-    matches = compile_condition(parse_expression("a LIKE '%x'", JMS_SELECTOR), _getter_of)
-    for size, expected in ((LIKE_TEXT_CHARACTERS_MAX, True), (LIKE_TEXT_CHARACTERS_MAX + 1, None)):
-        encoded = encode_message(Message(application_properties={"a": "x" * size}))
-        assert matches(StoredEvent(encoded, 0, len(encoded))) is expected
 
 
 def test_patterns_have_a_limit() -> None:

@@ -17,7 +17,6 @@ from headwater.cloudevents.filters import compile_predicate, sql
 from headwater.encoding.expression import (
     DEPTH_MAX,
     LIKE_PATTERN_CHARACTERS_MAX,
-    LIKE_SEARCHES_MAX,
     NODES_MAX,
     TEXT_CHARACTERS_MAX,
 )
@@ -65,6 +64,5 @@ def test_the_bounds_are_those_of_the_code() -> None:
         NODES_MAX,
         DEPTH_MAX,
         LIKE_PATTERN_CHARACTERS_MAX,
-        LIKE_SEARCHES_MAX,
         STRING_CHARACTERS_MAX,
     ]

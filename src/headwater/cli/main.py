@@ -25,8 +25,12 @@ __all__ = ["app", "main"]
 KERNELS = (
     "headwater.encoding._kernel",
     "headwater.encoding._amqp_kernel",
+    "headwater.encoding._amqp_walk_kernel",
+    "headwater.encoding._cloudevents_kernel",
+    "headwater.encoding._cloudevents_text_kernel",
     "headwater.encoding._hash_kernel",
     "headwater.encoding._key_kernel",
+    "headwater.encoding._like_kernel",
     "headwater.encoding._message_kernel",
     "headwater.encoding._span_kernel",
     "headwater.client._kernel",

@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql import Type, Value
 from headwater.cloudevents.event import canonical_text
-from headwater.encoding.expression import LIKE_TEXT_CHARACTERS_MAX
 from headwater.encoding.expression_like import like_matcher
 
 __all__ = [
@@ -30,7 +29,7 @@ __all__ = [
     "value_of",
 ]
 
-STRING_CHARACTERS_MAX = LIKE_TEXT_CHARACTERS_MAX
+STRING_CHARACTERS_MAX = 65_536
 """Of a string in an expression, whether it is an attribute or made."""
 INTEGER_MIN, INTEGER_MAX = -(1 << 31), (1 << 31) - 1
 

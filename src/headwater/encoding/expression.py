@@ -19,8 +19,6 @@ __all__ = [
     "DEPTH_MAX",
     "IN_ITEMS_MAX",
     "LIKE_PATTERN_CHARACTERS_MAX",
-    "LIKE_SEARCHES_MAX",
-    "LIKE_TEXT_CHARACTERS_MAX",
     "NODES_MAX",
     "TEXT_CHARACTERS_MAX",
     "And",
@@ -50,10 +48,6 @@ DEPTH_MAX = 50
 IN_ITEMS_MAX = 1_000
 """Of one list."""
 LIKE_PATTERN_CHARACTERS_MAX = 256
-LIKE_SEARCHES_MAX = 20
-"""Patterns of an expression that have both % and _: these walk a text character by character."""
-LIKE_TEXT_CHARACTERS_MAX = 65_536
-"""Of a text that is compared with a pattern; of a longer one it is unknown whether it matches."""
 
 Constant: TypeAlias = str | int | float | bool
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from headwater.encoding.expression import (
-    LIKE_TEXT_CHARACTERS_MAX,
     And,
     Arithmetic,
     Comparison,
@@ -206,8 +205,8 @@ def _in(read: Value[_Event], items: Sequence[Constant]) -> Condition[_Event]:
 def _like(read: Value[_Event], matches: Callable[[str], bool]) -> Condition[_Event]:
     def is_like(event: _Event) -> bool | None:
         value = read(event)
-        if not isinstance(value, str):
-            return None if value is None else False
-        return matches(value) if len(value) <= LIKE_TEXT_CHARACTERS_MAX else None
+        if value is None:
+            return None
+        return isinstance(value, str) and matches(value)
 
     return is_like

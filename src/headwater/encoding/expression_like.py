@@ -2,13 +2,15 @@
 
 A pattern is cut at its %. The first part must stand at the start, the last one at the end, and those between are looked
 for one behind the other, each as early as it can be, which never has to be taken back. A part without _ is looked
-for as any text is; for one with _, all places where it could have begun are followed at once, as the bits of a number.
+for as any text is; one with _ by a kernel, which walks the text once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeAlias
+
+from headwater.encoding._like_kernel import PartFinder
 
 __all__ = ["DanglingEscape", "like_matcher"]
 
@@ -94,20 +96,4 @@ def _finder(part: _Part) -> Callable[[str, int, int], int]:
 
         return find_literal
 
-    anywhere = sum(1 << index for index, wanted in enumerate(part) if wanted is None)
-    places = {
-        character: anywhere | sum(1 << index for index, wanted in enumerate(part) if wanted == character)
-        for character in part
-        if character is not None
-    }
-    complete = 1 << (len(part) - 1)
-
-    def find(text: str, start: int, end: int) -> int:
-        begun = 0
-        for position in range(start, end):
-            begun = (begun << 1 | 1) & places.get(text[position], anywhere)
-            if begun & complete:
-                return position + 1
-        return -1
-
-    return find
+    return PartFinder(part).find

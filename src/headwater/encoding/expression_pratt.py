@@ -13,7 +13,6 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 from headwater.encoding.expression import (
     DEPTH_MAX,
     LIKE_PATTERN_CHARACTERS_MAX,
-    LIKE_SEARCHES_MAX,
     NODES_MAX,
 )
 from headwater.encoding.expression_words import CONSTANT, END, Token
@@ -41,7 +40,6 @@ class PrattParser(ABC, Generic[_Node]):
         self._tokens = tokens
         self._index = 0
         self._nesting = 0
-        self._searches = 0
         self._depths: dict[int, tuple[_Positioned, int]] = {}
         """By identity; the node is kept so that no other one gets its identity."""
 
@@ -91,11 +89,6 @@ class PrattParser(ABC, Generic[_Node]):
         if len(pattern) > LIKE_PATTERN_CHARACTERS_MAX:
             raise InvalidExpression(
                 position, f"a pattern has at most {LIKE_PATTERN_CHARACTERS_MAX} characters"
-            )
-        self._searches += "%" in pattern and "_" in pattern
-        if self._searches > LIKE_SEARCHES_MAX:
-            raise InvalidExpression(
-                position, f"there are at most {LIKE_SEARCHES_MAX} patterns with both % and _"
             )
         return pattern
 
