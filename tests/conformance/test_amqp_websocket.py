@@ -16,6 +16,7 @@ from headwater.amqp.messaging import Accepted
 from headwater.encoding.amqp_message import AmqpValue, Data, Message, encode_message
 from headwater.encoding.amqp_types import Described, Symbol
 from headwater.server.amqp.limits import Limits
+from headwater.server.http.listener import HttpLimits
 from headwater.server.http.websocket import PATH
 from headwater.server.http.websocket_transport import MESSAGE_BYTES_MAX
 from headwater.server.security.identity import Peer
@@ -120,7 +121,9 @@ def test_a_door_that_stops_reading_after_every_frame_takes_everything(tmp_path: 
 def test_a_client_that_does_not_read_is_sent_no_more_than_a_bound_and_then_the_rest(tmp_path: Path) -> None:
     limits = Limits(delivery_bytes_high=64 * 1024)
     body, number = bytes(50_000), 800
-    with ListeningWebSocket(tmp_path / "data", limits) as door:
+    listening = ListeningWebSocket(tmp_path / "data", limits)
+    listening.http_limits = HttpLimits(idle_timeout_s=0.5)  # which a client of AMQP need not keep
+    with listening as door:
         with door.over_websocket() as writer:
             up = writer.sender("much")
             for _ in range(number):
@@ -134,7 +137,7 @@ def test_a_client_that_does_not_read_is_sent_no_more_than_a_bound_and_then_the_r
 
             settled = [0, sent()]
             while settled[-1] != settled[-2] or not settled[-1]:
-                time.sleep(0.1)
+                time.sleep(2 * listening.http_limits.idle_timeout_s)
                 settled.append(sent())
             assert settled[-1] < number * len(body) / 2  # what sockets hold is less
             assert door.unsent_bytes_max() < 4 * limits.delivery_bytes_high + (1 << 20)

@@ -14,7 +14,7 @@ from aiohttp import ClientWebSocketResponse, WSMsgType
 from headwater.amqp.sasl_frames import SaslCode
 from headwater.server.health import Health, ServerState
 from headwater.server.http.application import make_application
-from headwater.server.http.listener import HttpListener
+from headwater.server.http.listener import HttpLimits, HttpListener
 from headwater.server.http.websocket import PATH, SUBPROTOCOL, AmqpOverWebSocket
 from tests.amqp_client import TIMEOUT_S, AmqpClient, plain
 from tests.conformance.amqp_listening import ListeningAmqp
@@ -111,6 +111,8 @@ class WebSocket:
 class ListeningWebSocket(ListeningAmqp):
     """An AMQP door that is reached by WebSocket too."""
 
+    http_limits = HttpLimits()
+
     def open_websocket(self, **how: Any) -> WebSocket:
         """A WebSocket on which nothing was said yet."""
         return WebSocket(self.http_port, **how)
@@ -131,7 +133,7 @@ class ListeningWebSocket(ListeningAmqp):
         self.over_http = AmqpOverWebSocket(self.amqp)
         self._serving = serving_of(self.catalogue)
         application = make_application(self._serving.__enter__(), lambda: health, amqp=self.over_http)
-        self.http = HttpListener(application, end_websockets=self.over_http.end)
+        self.http = HttpListener(application, self.http_limits, end_websockets=self.over_http.end)
         (address,) = await self.http.open(HOST, 0)
         self.http_port = int(address.rpartition(":")[2])
 

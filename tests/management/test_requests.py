@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import http.client
 import json
 import socket
@@ -199,6 +200,18 @@ def test_who_sends_no_whole_request_is_closed_after_a_while(narrow: Server, begu
     with connected(narrow) as peer:
         peer.sendall(begun)
         assert peer.recv(1024) == b""
+
+
+def test_who_does_not_read_the_answers_to_its_requests_is_closed_after_a_while(narrow: Server) -> None:
+    with connected(narrow) as peer:
+        peer.setblocking(False)
+        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        request = b"GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n" * 64
+        with contextlib.suppress(ConnectionError, BlockingIOError):
+            while peer.send(request):
+                pass
+        eventually(lambda: any("an answer was not read for" in line for line in narrow.lines))
+    assert Api(narrow.http_port, below="").get("/health")["state"] == "ready"
 
 
 def test_one_connection_too_many_is_closed_and_the_others_go_on(narrow: Server) -> None:

@@ -16,7 +16,7 @@ from headwater.server.http.problems import BAD_REQUEST, INTERNAL, problem_answer
 from headwater.server.http.serving import HttpFigures
 from headwater.server.listening import ListenFailed, address_of
 
-__all__ = ["SERVER", "HttpLimits", "HttpListener"]
+__all__ = ["SERVER", "HttpLimits", "HttpListener", "HttpProtocol"]
 
 HEADERS_MAX = 128
 SERVER = "headwater"
@@ -33,7 +33,8 @@ class HttpLimits(msgspec.Struct, frozen=True):
     header_bytes_max: int = 8190
     """Of the first line of a request, and of each header; there are at most `HEADERS_MAX` of these."""
     idle_timeout_s: float = 60.0
-    """A connection on which no request, with all its headers, has come for so long is closed."""
+    """A connection on which no request, with all its headers, has come for so long is closed, and so is one whose
+    client has not read what waits for it."""
     stop_timeout_s: float = 5.0
     """So long requests under way may take when the server stops."""
 
@@ -65,7 +66,7 @@ class HttpListener:
         loop = asyncio.get_running_loop()
         try:
             server = await loop.create_server(
-                partial(_HttpProtocol, self, self._runner.server, loop),
+                partial(HttpProtocol, self, self._runner.server, loop),
                 host,
                 port,
                 ssl=tls,
@@ -86,10 +87,10 @@ class HttpListener:
         await self._runner.cleanup()
 
 
-class _HttpProtocol(web.RequestHandler):
+class HttpProtocol(web.RequestHandler):
     """A connection of the library's, counted and bounded; what is no HTTP is answered like any other error."""
 
-    __slots__ = ("_is_refused", "_listener")
+    __slots__ = ("_is_refused", "_listener", "_unread", "may_stall")
 
     def __init__(self, listener: HttpListener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         limits = listener.limits
@@ -104,6 +105,9 @@ class _HttpProtocol(web.RequestHandler):
         )
         self._listener = listener
         self._is_refused = False
+        self._unread: asyncio.TimerHandle | None = None
+        self.may_stall = False
+        """Whether the client may leave unread what was sent for as long as it likes: a WebSocket bounds it itself."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         listener = self._listener
@@ -118,12 +122,35 @@ class _HttpProtocol(web.RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         if not self._is_refused:
             self._listener.connection_count -= 1
+            self._is_read_again()
             super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         if not self._is_refused:
             self._listener.figures.received_bytes += len(data)
             super().data_received(data)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if not self.may_stall and self._unread is None:
+            self._unread = self._loop.call_later(self._listener.limits.idle_timeout_s, self._give_up)
+
+    def resume_writing(self) -> None:
+        self._is_read_again()
+        super().resume_writing()
+
+    def _is_read_again(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _give_up(self) -> None:
+        if self.may_stall or self.transport is None:
+            return
+        logger.info(
+            "%s: an answer was not read for %g s, closed", self.peername, self._listener.limits.idle_timeout_s
+        )
+        self.transport.abort()
 
     def handle_error(
         self,

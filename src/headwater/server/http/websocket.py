@@ -15,6 +15,7 @@ from headwater.server.amqp.connection import AmqpProtocol
 from headwater.server.amqp.door import Door
 from headwater.server.amqp.listener import close_connections
 from headwater.server.http.answers import Refused
+from headwater.server.http.listener import HttpProtocol
 from headwater.server.http.origins import is_of_own_origin
 from headwater.server.http.problems import problem_answer
 from headwater.server.http.websocket_transport import WebSocketTransport
@@ -51,6 +52,8 @@ class AmqpOverWebSocket:
             max_msg_size=limits.websocket_message_bytes_max + 1,  # the least that is refused
             timeout=limits.close_timeout_s,
         )
+        if isinstance(request.protocol, HttpProtocol):
+            request.protocol.may_stall = True
         await socket.prepare(request)
         below = request.transport
         if below is None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
 from headwater.server.security.users import Role
+
+ADDRESSES_REMEMBERED_MAX = 1024
 
 __all__ = ["Identity", "Peer", "certificate_user", "is_loopback"]
 
@@ -29,6 +32,7 @@ class Identity(msgspec.Struct, frozen=True):
     is_loopback: bool
 
 
+@lru_cache(ADDRESSES_REMEMBERED_MAX)
 def is_loopback(address: str) -> bool:
     """Whether a peer's address is of this machine; the empty one of a unix socket is."""
     if not address:
