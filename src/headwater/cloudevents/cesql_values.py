@@ -13,6 +13,7 @@ from headwater.cloudevents.attributes import AttributeValue
 from headwater.cloudevents.cesql import Type, Value
 from headwater.cloudevents.event import canonical_text
 from headwater.encoding.expression_like import like_matcher
+from headwater.encoding.expression_values import COMPARISONS, quotient, remainder
 
 __all__ = [
     "CASTS",
@@ -41,10 +42,7 @@ _DIGITS_QUICK_MAX = 20
 _BOOLEANS = {"true": True, "false": False}
 
 ORDERS: Mapping[str, Callable[[int, int], bool]] = {
-    "<": operator.lt,
-    ">": operator.gt,
-    "<=": operator.le,
-    ">=": operator.ge,
+    symbol: COMPARISONS[symbol] for symbol in ("<", ">", "<=", ">=")
 }
 
 
@@ -101,20 +99,10 @@ def pattern_matcher(pattern: str) -> Callable[[str], bool]:
     return like_matcher(_PLAIN_ESCAPE.sub(lambda _plain: 2 * _ESCAPE, pattern), _ESCAPE)
 
 
-def _quotient(left: int, right: int) -> int:
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
-
-
-def _remainder(left: int, right: int) -> int:
-    rest = abs(left) % abs(right)
-    return -rest if left < 0 else rest
-
-
 OPERATIONS: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
-    "/": _quotient,
-    "%": _remainder,
+    "/": quotient,
+    "%": remainder,
 }

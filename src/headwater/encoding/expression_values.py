@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["COMPARISONS", "calculate", "compare", "is_number"]
+__all__ = ["COMPARISONS", "calculate", "compare", "is_number", "quotient", "remainder"]
 
 COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
@@ -54,6 +54,18 @@ def calculate(symbol: str, left: Any, right: Any) -> int | float | None:  # noqa
         return None
 
 
+def quotient(left: int, right: int) -> int:
+    """Of whole numbers, rounded towards zero."""
+    whole = abs(left) // abs(right)
+    return whole if (left < 0) == (right < 0) else -whole
+
+
+def remainder(left: int, right: int) -> int:
+    """What that leaves, with the sign of the first."""
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
+
+
 def _bounded(number: int | float) -> int | float | None:
     return None if isinstance(number, int) and not _INTEGER_MIN <= number < _INTEGER_END else number
 
@@ -61,8 +73,7 @@ def _bounded(number: int | float) -> int | float | None:
 def _divide(left: int | float, right: int | float) -> int | float:
     if isinstance(left, float) or isinstance(right, float):
         return left / right
-    quotient = abs(left) // abs(right)
-    return quotient if (left < 0) == (right < 0) else -quotient
+    return quotient(left, right)
 
 
 def _remainder(left: int | float, right: int | float) -> int | float:
@@ -70,8 +81,7 @@ def _remainder(left: int | float, right: int | float) -> int | float:
         if math.isinf(left):
             return math.nan
         return math.fmod(left, right) if right else math.nan
-    rest = abs(left) % abs(right)
-    return -rest if left < 0 else rest
+    return remainder(left, right)
 
 
 _OPERATIONS: dict[str, Callable[[Any, Any], int | float]] = {
