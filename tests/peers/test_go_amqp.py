@@ -106,9 +106,21 @@ def test_the_answer_to_an_attach_has_the_filters_that_are_applied_and_no_others(
         "rabbitmq:stream-offset-spec": "first",
         "apache.org:selector-filter:string": "color = 'red'",
     }
-    with pytest.raises(Refused, match="there are no durable subscriptions here") as refused:
-        receiver(peer, stream, capabilities=["topic"], durable=True)
-    assert refused.value.code == "amqp:not-implemented"
+
+
+@pytest.mark.clause("TS-3", "TS-4", "TS-10")
+def test_receivers_share_a_durable_subscription(peer: Program, stream: str) -> None:
+    sender(peer, stream)
+    shared = {"capabilities": ["topic", "shared"], "durable": True, "offset": None, "credit": 10}
+    for number in range(2):
+        receiver(peer, stream, as_=f"r{number}", name=f"sub|{number}", **shared)
+    for text in texts(0, 6):
+        send(peer, [text])
+    assert receive(peer, 3, of="r0") == texts(0, 6)[::2]
+    assert receive(peer, 3, of="r1") == texts(0, 6)[1::2]
+    with pytest.raises(Refused, match="with other properties") as refused:
+        receiver(peer, stream, as_="r2", name="sub", durable=True, offset=None)
+    assert refused.value.code == "amqp:precondition-failed"
 
 
 # Settling

@@ -286,21 +286,3 @@ def test_a_selector_chooses_by_header_fields(peer: Program, stream: str) -> None
     send(peer, texts(3, 6), not_persistent=True)
     assert peer("receive", of="c", count=3) == texts(3, 6)
     assert peer("receive_no_wait", of="c") is None
-
-
-def test_durable_and_shared_subscriptions_are_refused(program: Program, uri: str, stream: str) -> None:
-    program("connect", uri=uri, client_id=stream)
-    program("session")
-    made(program, "producer", "p", stream)
-    durable = "there are no durable subscriptions here; use one that is not durable"
-    for fields, words in (
-        ({"durable": "sub"}, durable),
-        ({"shared_durable": "sub"}, durable),
-        ({"shared": "sub"}, "does not support shared subscriptions"),
-    ):
-        with pytest.raises(Refused, match=words):
-            made(program, "consumer", "c", stream, **fields)
-    with pytest.raises(Refused, match="no subscription to end"):
-        program("unsubscribe", of="", name="sub")
-    assert_goes_on(program, stream)
-    program("close")
