@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 from proton.utils import BlockingConnection
 
+from headwater.amqp.messaging import Source, Target
+from headwater.amqp.receiver_link import ReceiverLink
+from headwater.encoding.amqp_types import Symbol
 from headwater.log.settings import LogPolicies
+from tests.amqp_client import connect
 from tests.http_api import Api
 from tests.management.conftest import PASSWORD
 from tests.management.test_amqp_connections import connected
+from tests.management.test_connections import eventually
 from tests.management.test_logs import made, word
-from tests.peers.consuming import InGroup, detach, first, last_words, publish, receive, receiver
-from tests.peers.servers import Server
+from tests.peers.consuming import InGroup, detach, first, last_words, publish, receive, receiver, synced
+from tests.peers.servers import HOST, Server
 
 ADA = {"configure": "ada.*", "write": "ada.*", "read": "ada.*"}
 
@@ -158,6 +163,50 @@ def test_a_reset_of_one_partition_leaves_the_others_and_their_links_alone(
         assert [position(root, name, number)["position"] for number in range(2)] == [4, 1]
     assert "amqp:link:detach-forced" in last_words(links[1])
     assert [each["link"] for each in root.get(f"/groups/{name}/billing")["members"]] == ["r0"]
+
+
+def test_partitions_that_move_are_shown_with_their_links_and_can_be_reset(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name, partitions=4, settings={"group_binding": "dynamic"})
+    for partition in range(4):
+        publish(amqp, f"{name}-{partition}", 0, 5)
+    group_of(root, name, start="earliest")
+    links = [receiver(amqp, name, f"r{number}", InGroup("billing"), credit=100) for number in range(2)]
+    synced(amqp)
+    shown = root.get(f"/groups/{name}/billing")
+    held = {each["link"]: each["partitions"] for each in shown["members"]}
+    assert sorted(held["r0"] + held["r1"]) == ["0", "1", "2", "3"]
+    assert [len(each) for each in held.values()] == [2, 2]
+    assert {each["partition"]: each["owner"] for each in shown["partitions"]} == {
+        partition: link for link, partitions in held.items() for partition in partitions
+    }
+    for link in links:
+        receive(link, 10)
+    eventually(lambda: root.get(f"/groups/{name}/billing")["lag"] == 0)
+    root.do("POST", f"/groups/{name}/billing/reset", {"to": 3, "partition": held["r1"][0]})
+    assert "amqp:link:detach-forced" in last_words(links[1])
+    assert receive(links[0], 2) == [3, 4]  # it has all of them now
+    assert root.get(f"/groups/{name}/billing")["members"][0]["partitions"] == ["0", "1", "2", "3"]
+
+
+def test_a_link_that_has_to_wait_is_shown_and_gets_the_partition_of_one_that_a_reset_sent_away(
+    server: Server, root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name, settings={"group_waiting": "wait"})
+    publish(amqp, name, 0, 5)
+    group_of(root, name, start="latest")
+    receiver(amqp, name, "first", InGroup("billing"))
+    with connect(HOST, server.amqp_port) as waiting:
+        asked = {Symbol("event-streams-consumer-group"): "billing"}
+        ReceiverLink(waiting.session, "second").attach(Source(name), Target(), properties=asked)
+        waiting.flush()
+        eventually(lambda: root.get(f"/groups/{name}/billing")["waiting_count"] == 1)
+        first_, second = root.get(f"/groups/{name}/billing")["members"]
+        assert (first_["link"], first_["is_waiting"], first_["partitions"]) == ("first", False, ["0"])
+        assert (second["link"], second["is_waiting"], second["partitions"]) == ("second", True, [])
+        root.do("POST", f"/groups/{name}/billing/reset", {"to": "earliest"})
+        eventually(lambda: position(root, name)["owner"] == "second")
 
 
 def test_a_reset_beyond_the_end_or_of_what_is_not_there_changes_nothing(

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from proton.reactor import Selector
 from proton.utils import BlockingConnection, LinkDetached
 
 from tests.http_api import Api
@@ -130,7 +131,7 @@ def test_the_links_of_a_shared_one_attach_anew_after_a_reset_and_go_on_from_ther
     options = (Durable(), Shared())
     links = [receiver(amqp, name, f"s|{number}", *options, first(), credit=4) for number in range(2)]
     synced(amqp)
-    eventually(lambda: [each["unsettled_count"] for each in only(root, name)["consumers"]] == [4, 4])
+    eventually(lambda: sum(each["unsettled_count"] for each in only(root, name)["consumers"]) == 8)
     shown = only(root, name)
     assert (shown["is_shared"], shown["consumer_count"], shown["lag"]) == (True, 2, 8)
     root.do("POST", f"/subscriptions/{shown['id']}/reset", {"to": 6})
@@ -140,6 +141,53 @@ def test_the_links_of_a_shared_one_attach_anew_after_a_reset_and_go_on_from_ther
     assert only(root, name)["consumers"] == []
     assert receive(receiver(amqp, name, "s|1", *options, first()), 2) == [6, 7]
     assert only(root, name)["id"] == shown["id"]
+
+
+def test_a_global_one_is_nobodys_and_filters_are_told_as_text(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name)
+    detach(receiver(amqp, name, "s|1", Durable(), Shared(is_global=True), Selector("color = 'red'")))
+    shown = only(root, name)
+    assert (shown["is_global"], shown["container"], shown["user"], shown["name"]) == (True, None, None, "s")
+    assert shown["link_filters"] == {"selector": "color = 'red'"}
+    assert root.do("DELETE", f"/subscriptions/{shown['id']}").status == 204
+
+
+def test_events_that_retention_removed_are_counted_as_lost(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name)
+    taking = receiver(amqp, name, "s", Durable(), first())
+    publish(amqp, name, 0, 10)
+    receive(taking, 10, accepted=3)
+    detach(taking)
+    root.do("POST", "/groups", {"log": name, "name": "billing", "start": "earliest"})
+    root.do("POST", f"/logs/{name}/truncate")
+    (partition,) = only(root, name)["partitions"]
+    assert (partition["position"], partition["lost_count"], partition["lag"]) == (10, 7, 0)
+    (partition,) = root.get(f"/groups/{name}/billing")["partitions"]
+    assert (partition["position"], partition["lost_count"], partition["lag"]) == (10, 10, 0)
+    assert root.do("POST", f"/groups/{name}/billing/reset", {"to": 2}).body["partitions"][0]["position"] == 10
+
+
+def test_what_is_in_another_vhost_is_seen_there_alone(server: Server, root: Api, api: Api, name: str) -> None:
+    api.do("PUT", f"/vhosts/{name}")
+    api.do("PUT", f"/permissions/{name}/guest", {"configure": ".*", "write": ".*", "read": ".*"})
+    there = f"?vhost={name}"
+    root.do("POST", f"/logs{there}", {"name": name})
+    root.do("POST", f"/groups{there}", {"log": name, "name": "billing"})
+    with connected(server, host=f"vhost:{name}") as amqp:
+        detach(receiver(amqp, name, "s", Durable()))
+    (found,) = root.get(f"/subscriptions{there}")["subscriptions"]
+    assert (found["vhost"], found["log"]) == (name, name)
+    assert [each["vhost"] for each in root.get(f"/groups{there}")["groups"]] == [name]
+    assert root.get(f"/groups/{name}/billing{there}")["vhost"] == name
+    assert word(root.ask("GET", f"/subscriptions/{found['id']}")) == "unknown-subscription"
+    assert word(root.ask("DELETE", f"/subscriptions/{found['id']}")) == "unknown-subscription"
+    assert word(root.ask("GET", f"/groups/{name}/billing")) == "unknown-log"
+    assert root.ask("DELETE", f"/subscriptions/{found['id']}{there}").status == 204
+    api.do("DELETE", f"/vhosts/{name}")
 
 
 def test_one_that_is_not_durable_is_not_reset_and_ends_with_its_last_link(

@@ -44,13 +44,17 @@ class Durable(LinkOption):
 
 
 class Shared(LinkOption):
-    """Divides its messages with others."""
+    """Divides its messages with others, of its container or of all."""
+
+    def __init__(self, *, is_global: bool = False) -> None:
+        self._names = ("shared", "global") if is_global else ("shared",)
 
     def apply(self, link: Link) -> None:
         capabilities = link.source.capabilities
         capabilities.put_array(False, Data.SYMBOL)
         capabilities.enter()
-        capabilities.put_symbol(symbol("shared"))
+        for name in self._names:
+            capabilities.put_symbol(symbol(name))
         capabilities.exit()
 
 
