@@ -198,7 +198,7 @@ def test_a_link_that_has_to_wait_is_shown_and_gets_the_partition_of_one_that_a_r
     group_of(root, name, start="latest")
     receiver(amqp, name, "first", InGroup("billing"))
     with connect(HOST, server.amqp_port) as waiting:
-        asked = {Symbol("event-streams-consumer-group"): "billing"}
+        asked: dict[Symbol, object] = {Symbol("event-streams-consumer-group"): "billing"}
         ReceiverLink(waiting.session, "second").attach(Source(name), Target(), properties=asked)
         waiting.flush()
         eventually(lambda: root.get(f"/groups/{name}/billing")["waiting_count"] == 1)
