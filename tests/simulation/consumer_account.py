@@ -73,6 +73,8 @@ class Account:
         """By partition, the offset that is to be the first."""
         self.front: dict[int, int] = {}
         """By partition, the offset that is to come next for the first time."""
+        self.unready: set[int] = set()
+        """Partitions whose start is not on disk yet."""
         self.delivered: Counter[Message] = Counter()
         self.excused: Counter[Message] = Counter()
         """How often a message came back unsettled."""
@@ -92,7 +94,7 @@ class Account:
         return self.starts.setdefault(partition, offset)
 
     def forget_start(self, partition: int) -> None:
-        """A crash took where the partition starts, before anything was delivered from there."""
+        """A crash took where a partition starts, before anything was delivered from there."""
         assert self.front.pop(partition) == self.starts.pop(partition), (
             "delivered from a start that is not on disk"
         )

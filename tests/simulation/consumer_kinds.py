@@ -18,7 +18,7 @@ from headwater.engine.state_record import Delete
 from headwater.engine.subscription_record import Kind, decode_definition
 from headwater.engine.subscriptions import Attach, Departure, Subscriptions
 from headwater.engine.topic_subscription import TopicSubscription
-from tests.simulation.consumer_account import Message
+from tests.simulation.consumer_account import Account, Message
 from tests.simulation.consumer_node import LIMITS, Node
 
 __all__ = ["KINDS", "Bound", "Fenced", "Moving", "Shared", "Terminus", "live"]
@@ -117,9 +117,13 @@ class Moving(Node):
     def tag_of(self, value: bytes) -> int:
         return decode_group(value)[0].log_id
 
-    def restore(self, value: bytes, positions: dict[int, Position]) -> list[Delete]:
+    def restore(self, value: bytes, positions: dict[int, Position]) -> list[Any]:
         definition, epochs = decode_group(value)
-        return self.all.restore(definition, epochs, positions, self.ends, self.policy, LIMITS)
+        deletes = self.all.restore(definition, epochs, positions, self.ends, self.policy, LIMITS)
+        assert self.account is not None
+        for number in self.cursors():
+            self.account.start(number, 0)  # where it is one that came before the crash
+        return deletes
 
     def asked(self, member: str) -> GroupAttach:
         return GroupAttach(LinkId(member[0], member))
@@ -141,10 +145,13 @@ class Moving(Node):
         ]
 
     def change(self, firsts: dict[int, int]) -> list[Any]:
-        if self.account is not None and self.cursors():
-            for number in firsts.keys() - self.account.starts.keys():
+        group = self.group()
+        if self.account is not None and group is not None and self.cursors():
+            new = firsts.keys() - group.epochs.keys()
+            if not self.cursors().keys() - self.account.unready:
+                self.account.unready |= new  # a crash may leave the group without any position
+            for number in new:
                 self.account.start(number, firsts[number])
-                self.unready.add(number)
         return self.all.log_changed("/", "orders", firsts, self.now_ms)
 
     def take(self, credit: dict[str, int]) -> list[tuple[str, PartitionRun]]:
@@ -152,16 +159,22 @@ class Moving(Node):
         group = self.group()
         if group is None:
             return []
-        ends = {number: end for number, end in self.ends.items() if number not in self.unready}
+        unready = self.unready()
+        ends = {number: end for number, end in self.ends.items() if number not in unready}
         return [(member, each) for member in credit for each in group.take(member, credit[member], ends)]
+
+    def unready(self) -> set[int]:
+        """Partitions that nothing is taken of yet."""
+        return set() if self.account is None else self.account.unready
 
     def begin(self, partitions: tuple[int, ...]) -> list[Any]:
         group, effects = self.group(), []
         assert group is not None
         assert self.account is not None
         for number in partitions:
+            assert number not in self.account.starts, "where the group starts is forgotten"
             start = self.random.randint(self.retained[number], self.ends[number])
-            effects += group.begin(number, max(self.account.start(number, start), self.retained[number]))
+            effects += group.begin(number, self.account.start(number, start))
         return effects
 
     def settle(self, member: str, message: Message, outcome: Outcome) -> int:
@@ -217,12 +230,19 @@ class Fenced(Moving):
         assert attached.epoch >= known, "an epoch that its owner was told is forgotten"
         assert asked is None or asked >= known, "a link with a lower epoch owns the partition"
         self.partition_of[member] = partition
-        self.state.when_synced(lambda: account.epochs.update({partition: attached.epoch}))
+        self.state.when_synced(lambda: self.tell_epoch(account, attached))
+
+    def tell_epoch(self, account: Account, attached: Attached[str]) -> None:
+        """A link is told its epoch, unless it is gone."""
+        partition = attached.partition
+        if partition is not None and self.partition_of.get(attached.member) == partition:
+            account.epochs[partition] = attached.epoch
 
     def depart(self, member: str) -> list[Any]:
         is_closed, account = self.random.random() < 0.2, self.account
-        if is_closed and account is not None and member in self.partition_of:
-            account.epochs[self.partition_of[member]] = 0
+        partition = self.partition_of.pop(member, None)
+        if is_closed and account is not None and partition is not None:
+            account.epochs[partition] = 0
         return self.all.leave(member, is_closed=is_closed, now_ms=self.now_ms)
 
 

@@ -3,7 +3,7 @@ confirm, partitions that come and go, retention, and consumers that do anything.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -54,11 +54,11 @@ class Node:
         self.is_calm = False
         self.next = 0
         self.members: set[str] = set()
+        self.unanswered: set[str] = set()
+        """Those whose attach is answered when it is on disk."""
         self.held: dict[str, set[Message]] = {}
         self.accounts: dict[int, Account] = {}
         self.account: Account | None = None
-        self.unready: set[int] = set()
-        """Partitions whose start is not on disk yet."""
         self.crash_count = 0
         self.restart()
 
@@ -72,7 +72,7 @@ class Node:
         """Which account the record of an owner is of."""
         raise NotImplementedError
 
-    def restore(self, value: bytes, positions: dict[int, Position]) -> list[Delete]:
+    def restore(self, value: bytes, positions: dict[int, Position]) -> list[Any]:
         raise NotImplementedError
 
     def attach(self, member: str, tag: int) -> list[Any]:
@@ -162,18 +162,18 @@ class Node:
 
     def start(self, partitions: tuple[int, ...]) -> None:
         """The owner starts somewhere in these partitions; when that is on disk, it gets their messages."""
-        self.unready.update(partitions)
+        account = self.account
+        assert account is not None
+        account.unready.update(partitions)
         self.did(self.begin(partitions))
-        self.state.when_synced(self.make_ready(partitions))
-
-    def make_ready(self, partitions: Iterable[int]) -> Callable[[], None]:
-        return lambda: self.unready.difference_update(partitions)
+        self.state.when_synced(lambda: account.unready.difference_update(partitions))
 
     def owns(self, attached: Attached[str]) -> None:
         """A link owns a partition of a group."""
 
     def gone(self, member: str) -> None:
         self.members.discard(member)
+        self.unanswered.discard(member)
         held = self.held.pop(member, set())
         if held:
             assert self.account is not None
@@ -203,32 +203,38 @@ class Node:
 
     def join(self) -> None:
         """The attach is answered when its records are durable, so before that nothing is delivered."""
-        if len(self.members) >= MEMBERS_MAX:
+        if len(self.members | self.unanswered) >= MEMBERS_MAX:
             return
         self.next += 1
         member = f"{'abcd'[self.next % 4]}{self.next}"
         if self.account is None:
             self.account = self.accounts[self.next] = Account()
-        self.members.add(member)
+        self.unanswered.add(member)
         self.did(self.attach(member, self.next))
+        self.state.when_synced(lambda: self.answer_attach(member))
         if self.chance(0.1):
             raise Died
-        self.state.sync()
+        if not self.chance(0.3):
+            self.state.sync()
+
+    def answer_attach(self, member: str) -> None:
+        if member in self.unanswered:
+            self.unanswered.remove(member)
+            self.members.add(member)
 
     def vanish(self) -> None:
-        if self.members:
-            member = self.random.choice(sorted(self.members))
+        if self.members or self.unanswered:
+            member = self.random.choice(sorted(self.members | self.unanswered))
             self.gone(member)
             self.did(self.depart(member))
 
     def finish(self) -> None:
         """The subscription or group is wanted no more."""
         if self.account is not None and self.random.random() < 0.4:
-            for member in sorted(self.members):
+            for member in sorted(self.members | self.unanswered):
                 self.gone(member)
             self.did(self.end())
             self.account = None
-            self.unready.clear()
             if self.chance(0.3):
                 raise Died
 
@@ -346,7 +352,8 @@ class Node:
 
     def log_changed(self) -> None:
         self.did(self.change({number: self.retained[number] for number in self.ends}))
-        self.state.when_synced(self.make_ready(self.unready & self.ends.keys()))
+        if self.account is not None:
+            self.state.when_synced(self.account.unready.clear)
         if self.chance(0.2):
             raise Died
 
@@ -355,17 +362,20 @@ class Node:
         self.state.crash(self.random)
         self.letters.crash(self.random)
         self.members.clear()
+        self.unanswered.clear()
         if self.account is not None:
             self.account.vanish({message for messages in self.held.values() for message in messages})
         self.held.clear()
-        unready, self.unready = self.unready, set()
         for account in self.accounts.values():
             account.crash()
         self.restart()
         restored = self.account
         if restored is not None:
-            for number in (unready - self.cursors().keys()) & restored.starts.keys():
+            for number in restored.unready & restored.starts.keys():
                 restored.forget_start(number)
+                if number in self.cursors():
+                    restored.start(number, self.cursors()[number].low)
+            restored.unready.clear()
 
     def run(self, steps: int) -> None:
         often = [self.append, self.join, self.vanish, *[self.deliver, self.answer] * 3, self.write_letters]
@@ -387,7 +397,7 @@ class Node:
             self.now_ms += 10_000
             if not self.is_served():
                 self.join()
-        for _ in range(20 * sum(self.ends.values())):
+        for _ in range(20 * sum(self.ends.values()) + 20):
             self.now_ms += 10_000
             self.state.sync()
             self.deliver()

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from headwater.engine.cursor_set import PartitionRun
+from headwater.engine.group_record import decode_group
 from headwater.engine.state_record import CURSOR, Delete, Put
 from tests.simulation.consumer_kinds import KINDS, Bound, Fenced, Moving, Shared, Terminus, live
-from tests.simulation.consumer_node import Node
+from tests.simulation.consumer_node import LIMITS, Node
 
 SEEDS_MAX = 200
 """So many schedules at most until a broken server is found out."""
@@ -124,6 +124,15 @@ class KeepsToItsPartitions(Shared):
         )
 
 
+class KnowsAllPartitions(Moving):
+    """A restart takes partitions for known ones that came just before the crash."""
+
+    def restore(self, value: bytes, positions: dict[int, Any]) -> list[Any]:
+        definition, epochs = decode_group(value)
+        known = {number: epochs.get(number, 0) for number in self.ends}
+        return self.all.restore(definition, known, positions, self.ends, self.policy, LIMITS)
+
+
 class TellsEpochsEarly(Fenced):
     """A link is told its epoch before that is on disk."""
 
@@ -136,7 +145,7 @@ class TellsEpochsEarly(Fenced):
 class ForgetsEpochs(Fenced):
     """A restart takes every epoch for 0."""
 
-    def restore(self, value: bytes, positions: dict[int, Any]) -> list[Delete]:
+    def restore(self, value: bytes, positions: dict[int, Any]) -> list[Any]:
         deletes = super().restore(value, positions)
         group = self.group()
         assert group is not None
@@ -145,14 +154,16 @@ class ForgetsEpochs(Fenced):
         return deletes
 
 
-class StartsEarly(Moving):
-    """Messages go out before it is on disk where the group starts."""
+class StartsEarly(Bound):
+    """An attach is answered, and messages go out, before it is on disk where the group starts."""
 
-    def take(self, credit: dict[str, int]) -> list[tuple[str, PartitionRun]]:
-        held, self.unready = self.unready, set()
-        taken = super().take(credit)
-        self.unready |= held
-        return taken
+    def attach(self, member: str, tag: int) -> list[Any]:
+        self.unanswered.discard(member)
+        self.members.add(member)
+        return super().attach(member, tag)
+
+    def unready(self) -> set[int]:
+        return set()
 
 
 @pytest.mark.parametrize(
@@ -168,6 +179,7 @@ class StartsEarly(Moving):
         (SkipsRetention, "what retention took"),
         (ForgetsTheGone, "not everything came"),
         (KeepsToItsPartitions, "not everything came"),
+        (KnowsAllPartitions, "where the group starts is forgotten"),
         (TellsEpochsEarly, "epoch"),
         (ForgetsEpochs, "epoch"),
         (StartsEarly, "a start that is not on disk"),

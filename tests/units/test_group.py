@@ -86,7 +86,7 @@ def test_a_link_owns_the_partition_that_it_names_and_its_epoch_is_told() -> None
 def test_a_second_link_without_a_greater_epoch_is_refused_and_told_the_current_one(epoch: int | None) -> None:
     group = group_of(2)
     put, attached = attach(group, "a1", partition=0, epoch=5)
-    assert decode_group(put.value)[1] == {0: 5}
+    assert decode_group(put.value)[1] == {0: 5, 1: 0}
     assert attached == Attached("a1", 0, 5, True)
     assert attach(group, "b1", partition=0, epoch=epoch) == [GroupRefused("b1", GroupRefusal.OWNED, 5)]
 
@@ -97,7 +97,7 @@ def test_a_greater_epoch_evicts_the_owner_and_is_recorded_before_it_is_told() ->
     assert offsets(group, "a1", 3) == [(0, 0, 3)]
     evicted, put, attached = attach(group, "b1", partition=0, epoch=6)
     assert (evicted, attached) == (Evicted("a1"), Attached("b1", 0, 6, False))
-    assert decode_group(put.value)[1] == {0: 6}
+    assert decode_group(put.value)[1] == {0: 6, 1: 0}
     assert offsets(group, "b1", 3) == [(0, 0, 3)]
     assert offsets(group, "a1", 3) == []
     assert leave(group, "a1", is_closed=True) == []
@@ -135,7 +135,7 @@ def test_an_epoch_is_0_again_when_the_receiver_closes() -> None:
     group = group_of(2)
     attach(group, "a1", partition=0, epoch=5)
     (put,) = leave(group, "a1", is_closed=True)
-    assert decode_group(put.value)[1] == {}
+    assert decode_group(put.value)[1] == {0: 0, 1: 0}
     assert attach(group, "b1", partition=0, epoch=1)[1:] == [Attached("b1", 0, 1, False)]
 
 
@@ -260,11 +260,11 @@ def test_a_log_that_grows_gives_its_partitions_to_those_who_wait_or_share() -> N
     group = group_of(1, WAITING)
     attach(group, "a1")
     attach(group, "b1")
-    put, attached = group.log_changed(dict.fromkeys([0, 1], 0), 0)
-    assert (type(put), attached) == (Put, Attached("b1", 1, 0, False))
+    cursor, own, attached = group.log_changed(dict.fromkeys([0, 1], 0), 0)
+    assert (cursor, own, attached) == (*group.cursors.puts(1), group.put(), Attached("b1", 1, 0, False))
     dynamic = group_of(1, DYNAMIC)
     attach(dynamic, "a1")
-    assert dynamic.log_changed(dict.fromkeys([0, 1, 2], 0), 0)[2:] == [Assigned("a1", (0, 1, 2), ())]
+    assert dynamic.log_changed(dict.fromkeys([0, 1, 2], 0), 0)[3:] == [Assigned("a1", (0, 1, 2), ())]
 
 
 BOUND = 1 << 31
@@ -293,12 +293,12 @@ def test_a_partition_that_goes_ends_the_link_that_is_bound_to_it_and_takes_its_e
     gone, put, delete = group.log_changed(dict.fromkeys([4], 0), 0)
     assert isinstance(put, Put)
     assert (gone, delete) == (PartitionGone("a1"), Delete(cursor_key(DEFINITION.id.digest, BOUND)))
-    assert decode_group(put.value)[1] == {}
+    assert decode_group(put.value)[1] == {4: 0}
     assert (group.members, group.pending) == (("b1",), ("c1",))
     assert list(group.cursors.by_partition) == [4]
     assert leave(group, "a1", is_closed=True) == []
-    put, attached = group.log_changed({4: 0, BOUND: 7}, 0)
-    assert (type(put), attached) == (Put, Attached("c1", BOUND, 0, False))
+    *_, attached = group.log_changed({4: 0, BOUND: 7}, 0)
+    assert attached == Attached("c1", BOUND, 0, False)
     assert offsets(group, "c1", 3) == []
     assert group.take("c1", 3, {BOUND: 9})[0].run.first == 7
 
@@ -315,6 +315,7 @@ def test_an_agnostic_link_loses_what_goes_and_what_it_settled_there_is_told_to_i
     assert group.partitions_of("a1") == (0, 5)
     assert group.log_changed(dict.fromkeys([5, 0], 0), 0) == [
         Revoked("a1", BOUND),
+        group.put(),
         Delete(cursor_key(DEFINITION.id.digest, BOUND)),
         WaitOver(("settled",)),
         Assigned("a1", (5,), ()),

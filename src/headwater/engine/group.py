@@ -183,12 +183,11 @@ class Group(Generic[M]):
         effects: list[GroupEffect[M]] = []
         for partition in gone:
             effects += self._part_with(partition)
-        has_epochs = any(self._shares[partition].epoch for partition in gone)
         self._shares = {partition: self._shares.get(partition) or _Share() for partition in firsts}
         deletes = self.cursors.keep(firsts)
-        effects += [self.put()] if has_epochs else []
         for partition in new if is_old else ():
             effects += self.begin(partition, firsts[partition])
+        effects += [self.put()] if gone or new else []
         return [*effects, *deletes, *self._fill(now_ms)]
 
     def change_policy(self, policy: GroupPolicy, now_ms: int) -> list[GroupEffect[M]]:

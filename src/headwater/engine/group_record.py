@@ -1,13 +1,14 @@
-"""A consumer group in `$state`: who it is, and the epoch of each of its partitions.
+"""A consumer group in `$state`: who it is, and the epoch of each partition of its log.
 
     [ 1                      version
       vhost, log, log id     a log of that name with another id is another log: the group is over
       name
       dialect                1 Event Stream Extensions
       configured             made by an operator, rather than by an attach
-      [ [ partition, epoch ], ... ] ]      by rising partition; those that are 0 are left out
+      [ [ partition, epoch ], ... ] ]
 
-The group's position in each partition is a cursor (`cursor_record`).
+The group's position in each partition is a cursor (`cursor_record`). A partition that the log has and the record does
+not came when the group was there, and a crash took what was written of that: the group reads it from its beginning.
 """
 
 from __future__ import annotations
@@ -37,7 +38,6 @@ _PARTITIONS_MAX = 1 << 16
 
 _Number = Annotated[int, msgspec.Meta(ge=0, le=EPOCH_MAX)]
 _Partition = Annotated[int, msgspec.Meta(ge=0, lt=1 << 32)]
-_Epoch = Annotated[int, msgspec.Meta(gt=0, le=EPOCH_MAX)]
 
 
 class Dialect(enum.IntEnum):
@@ -75,21 +75,26 @@ class _Record(msgspec.Struct, frozen=True, array_like=True, tag=1, forbid_unknow
     name: str
     dialect: Dialect
     is_configured: bool
-    epochs: Annotated[list[tuple[_Partition, _Epoch]], msgspec.Meta(max_length=_PARTITIONS_MAX)]
+    epochs: Annotated[list[tuple[_Partition, _Number]], msgspec.Meta(max_length=_PARTITIONS_MAX)]
 
 
 def put_group(definition: GroupDefinition, epochs: Mapping[int, int]) -> Put:
     """What records a group."""
-    raised = sorted((partition, epoch) for partition, epoch in epochs.items() if epoch)
     id_ = definition.id
     record = _Record(
-        id_.vhost, id_.log, definition.log_id, id_.name, id_.dialect, definition.is_configured, raised
+        id_.vhost,
+        id_.log,
+        definition.log_id,
+        id_.name,
+        id_.dialect,
+        definition.is_configured,
+        list(epochs.items()),
     )
     return Put(owner_key(GROUP, id_.digest), encode(record))
 
 
 def decode_group(data: bytes) -> tuple[GroupDefinition, dict[int, int]]:
-    """A group and its epochs by its record, those that are not 0; raises `MalformedState`."""
+    """A group and the epochs of its partitions by its record; raises `MalformedState`."""
     record = decode(data, _Record)
     epochs = dict(record.epochs)
     if len(epochs) < len(record.epochs):

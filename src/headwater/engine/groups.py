@@ -27,7 +27,7 @@ from headwater.engine.group_effects import (
     Rebalanced,
 )
 from headwater.engine.group_record import GROUP_NAME_BYTES_MAX, GroupDefinition, GroupId
-from headwater.engine.state_record import Delete
+from headwater.engine.state_record import Delete, Put
 
 __all__ = ["Groups"]
 
@@ -189,13 +189,21 @@ class Groups(Generic[M]):
         ends: Mapping[int, int],
         policy: GroupPolicy,
         limits: CursorLimits = DEFAULT_LIMITS,
-    ) -> list[Delete]:
+    ) -> list[Put | Delete]:
         """A group as its records tell, on a log whose partitions end so; nobody is in it.
 
-        Gives what removes positions in partitions that are gone.
+        Gives what brings its records up to the log: a crash may have taken what was written when that changed.
         """
         group = self._add(Group(definition, policy, tuple(ends), limits, self._flushes, epochs))
-        return group.cursors.restore(positions, ends)
+        deletes = group.cursors.restore(positions, ends)
+        new = [partition for partition in ends if partition not in epochs]
+        if not new:
+            return [*deletes]
+        puts = []
+        if positions:
+            group.cursors.grow(dict.fromkeys(new, 0))
+            puts = group.cursors.puts(*new)
+        return [*puts, group.put(), *deletes]
 
     def _refusal(
         self, id_: GroupId, policy: GroupPolicy, *, is_configured: bool = False

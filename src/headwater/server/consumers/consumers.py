@@ -84,8 +84,8 @@ class Consumers:
         """Links of groups that went since the last look, by whether their receivers closed them."""
         self.subscriptions: Subscriptions[Subscriber] = Subscriptions(self._flushes)
         self.groups: Groups[Member] = Groups(self._flushes)
-        for delete in restore(store, self.subscriptions, self.groups, self._now_ms()):
-            self._writer.delete(delete)
+        for change in restore(store, self.subscriptions, self.groups, self._now_ms()):
+            self._writer.put(change) if isinstance(change, Put) else self._writer.delete(change)
         self._dead_letters = DeadLetters(store, loop, self.note_changes)
         for log in store.logs.values():
             self._bury_all(log)

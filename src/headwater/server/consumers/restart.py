@@ -15,6 +15,7 @@ from headwater.engine.state_record import (
     GROUP,
     SUBSCRIPTION,
     Delete,
+    Put,
     cursor_key_parts,
     unowned,
 )
@@ -35,9 +36,10 @@ T = TypeVar("T")
 
 def restore(
     store: Store, subscriptions: Subscriptions[Subscriber], groups: Groups[Member], now_ms: int
-) -> list[Delete]:
-    """Fill the registries; gives what removes the records of logs that are gone, and of owners that a crash took."""
+) -> list[Put | Delete]:
+    """Fill the registries; gives what brings the records up to the logs, which may have changed before a crash."""
     positions = _positions(store)
+    puts: list[Put] = []
     deletes: list[Delete] = []
     for key, definition in _records(store, SUBSCRIPTION, decode_definition):
         log = _log_of(store, definition.id.vhost, definition.id.log, definition.log_id)
@@ -53,9 +55,10 @@ def restore(
             continue
         found, limits = positions.get(group.id.digest, {}), cursor_limits(log.definition.settings)
         policy = group_policy(log.definition.settings)
-        deletes += groups.restore(group, epochs, found, _ends(log), policy, limits)
+        for change in groups.restore(group, epochs, found, _ends(log), policy, limits):
+            puts.append(change) if isinstance(change, Put) else deletes.append(change)
     _overtake(store, subscriptions, groups)
-    return deletes + _unowned(store, {delete.key for delete in deletes})
+    return [*puts, *deletes, *_unowned(store, {delete.key for delete in deletes})]
 
 
 def _unowned(store: Store, gone: set[bytes]) -> list[Delete]:
