@@ -9,6 +9,7 @@ const container = rhea.create_container();
 const connections = {};
 const links = {};
 const arrived = new Map(); // of each receiver, the messages that nobody asked for yet
+const taken = new Map(); // of each receiver, the deliveries that were asked for
 const ended = new Map(); // of each link, why it was closed
 let waiting = []; // whoever asked for something that has not come about yet
 
@@ -133,11 +134,12 @@ const commands = {
     links[of].add_credit(credit);
   },
 
-  async receive({ of, count, outcome = "accept" }) {
+  async receive({ of, count, outcome = "accept", details }) {
     const queue = arrived.get(links[of]);
     await until(() => queue.length >= count || check(links[of]));
     return queue.splice(0, count).map(({ delivery, message }) => {
-      if (outcome !== "none") delivery[outcome]();
+      taken.set(links[of], [...(taken.get(links[of]) || []), delivery]);
+      if (outcome !== "none") delivery[outcome](details);
       return message;
     });
   },
@@ -149,6 +151,11 @@ const commands = {
     link.drain_credit();
     await drained;
     return { arrived: arrived.get(link).length, credit: link.credit };
+  },
+
+  // In settle mode second: the server has settled all that was taken from a receiver.
+  async settled({ of }) {
+    await until(() => check(links[of]) || taken.get(links[of]).every((each) => each.remote_settled));
   },
 
   waiting: ({ of }) => arrived.get(links[of]).length,
