@@ -18,7 +18,7 @@ from headwater.server.http.answers import BODY_TIMEOUT_S
 from headwater.server.http.endpoint import BODY_BYTES_MAX
 from headwater.server.http.listener import HEADERS_MAX
 from headwater.server.http.paging import PAGE_ITEMS_MAX, Page
-from headwater.server.metrics import LOGS_MAX
+from headwater.server.metrics import CONSUMERS_MAX, LOGS_MAX
 from tests.http_api import Api
 from tests.peers.servers import HOST, Server
 
@@ -96,6 +96,7 @@ def test_the_page_lists_every_series(fresh: Server) -> None:
     listed = {name.removesuffix("_total") for name in re.findall(r"`(headwater_\w+)`", table)}
     assert listed == {name for name in families if name.startswith("headwater_")}
     assert f"{LOGS_MAX:,} logs" in table
+    assert f"beyond {CONSUMERS_MAX:,} of them" in table
 
 
 def test_settings_and_bounds_are_those_of_the_server() -> None:

@@ -18,10 +18,12 @@ from headwater.log.log import PartitionDefinition
 from headwater.log.store import Store
 from headwater.server.consumers.consumer import Subscriber
 from headwater.server.consumers.consumers import Consumers
+from headwater.server.metrics import CONSUMERS_MAX
 from tests.http_api import Api
 from tests.management.test_amqp_connections import connected
 from tests.management.test_amqp_management import SELF, SUBSCRIPTION, asking, code, rows
 from tests.management.test_cli import Commands
+from tests.management.test_metrics import Metrics
 from tests.peers.servers import Server
 
 COUNT = 10_000
@@ -130,6 +132,17 @@ def test_the_command_lists_all_of_them_and_finds_one_by_its_name(crowded: Server
     assert [each["log"] for each in listed] == sorted(LOGS * (COUNT // 2))
     shown = commands.json("subscription", "info", "link-4321")
     assert (shown["name"], shown["log"]) == ("link-4321", "payments")
+
+
+def test_metrics_have_names_for_no_more_than_a_bound(crowded: Server) -> None:
+    metrics = Metrics(crowded)
+    of_subscriptions = {"vhost": "/", "kind": "subscription", "consumer": ""}
+    assert metrics.count_of("consumer_lag_events") == COUNT == CONSUMERS_MAX
+    assert [metrics.of("consumer_lag_events", log=log, **of_subscriptions) for log in LOGS] == [None, None]
+    Api(crowded.http_port, below="").do("POST", "/groups", {"log": "orders", "name": "billing"})
+    metrics = Metrics(crowded)
+    assert metrics.count_of("consumer_lag_events") == COUNT + 1
+    assert [metrics.of("consumer_lag_events", log=log, **of_subscriptions) for log in LOGS] == [None, 0]
 
 
 def test_one_of_them_is_ended_and_the_others_stay(crowded: Server) -> None:

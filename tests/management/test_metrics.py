@@ -12,6 +12,7 @@ from tests.conformance.wire import Wire, plain
 from tests.http_api import Api
 from tests.management.test_amqp_connections import connected
 from tests.management.test_logs import made, publish, word
+from tests.peers.consuming import Durable, detach, receiver
 from tests.peers.servers import HOST, Server
 from tests.stream_client import StreamClient
 
@@ -23,15 +24,21 @@ class Metrics:
 
     def __init__(self, server: Server) -> None:
         text = Api(server.http_port, below="").text("/metrics")
-        self._series: Series = {
-            (sample.name, frozenset(sample.labels.items())): sample.value
+        samples = [
+            ((sample.name, frozenset(sample.labels.items())), sample.value)
             for family in text_string_to_metric_families(text)
             for sample in family.samples
-        }
+        ]
+        self._series: Series = dict(samples)
+        assert len(self._series) == len(samples), "Prometheus takes no series twice"
 
     def of(self, name: str, **labels: str) -> float | None:
         """One series; None if there is none such."""
         return self._series.get((f"headwater_{name}", frozenset(labels.items())))
+
+    def count_of(self, name: str) -> int:
+        """Series of this name."""
+        return sum(each == f"headwater_{name}" for each, _ in self._series)
 
     def names(self) -> set[str]:
         return {name for name, _ in self._series}
@@ -96,6 +103,23 @@ def test_lag_of_amqp_readers_and_of_groups_is_told_too(
         where: dict[str, Any] = {"vhost": "/", "log": name, "kind": "amqp", "consumer": ""}
         assert Metrics(server).of("consumer_lag_events", **where) == 0  # it began at the end
         receiver.close()
+        root.do("POST", "/groups", {"log": name, "name": "billing", "start": 1})
+        lags = Metrics(server)
+        assert lags.of("consumer_lag_events", **{**where, "kind": "group", "consumer": "billing"}) == 3
+        assert lags.of("consumer_lag_events", **where) is None
+
+
+def test_of_subscriptions_with_one_name_the_lag_is_that_of_the_one_furthest_behind(
+    server: Server, root: Api, client: StreamClient, name: str
+) -> None:
+    made(root, name)
+    with connected(server) as one, connected(server) as another:  # two containers
+        detach(receiver(one, name, "same", Durable()))
+        publish(client, name, 4)
+        detach(receiver(another, name, "same", Durable()))
+    where = {"vhost": "/", "log": name, "kind": "subscription", "consumer": "same"}
+    assert len(root.get(f"/subscriptions?log={name}")["subscriptions"]) == 2
+    assert Metrics(server).of("consumer_lag_events", **where) == 4
 
 
 def test_connections_and_their_bytes_are_counted_also_when_they_are_gone(server: Server) -> None:

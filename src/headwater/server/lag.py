@@ -3,45 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from typing import Any
 
+from headwater.engine.cursor_set import CursorSet
 from headwater.log.log import Log
 from headwater.log.partition import Partition
 from headwater.server.amqp.consuming import Consuming
 from headwater.server.amqp.door import Door as AmqpDoor
 from headwater.server.consumers.consumers import Consumers
+from headwater.server.management.turns import in_turns
 from headwater.server.streams.door import Door as StreamDoor
 
-__all__ = ["Lag", "kept_lags", "live_lags"]
+__all__ = ["kept_lags", "live_lags"]
 
 
-class Lag(NamedTuple):
-    """Events that consumers of one kind have before them; of several without a name the most of one."""
-
-    kind: str
-    """group, subscription, stream or amqp."""
-    consumer: str
-    """The name of a group or a subscription; all others are one."""
-    events: int
+LABEL_CHARS_MAX = 200
+"""Of names, which peers choose; of those that are the same so far the most of one is told."""
 
 
-def kept_lags(log: Log, consumers: Consumers) -> Iterator[Lag]:
-    """Of those whose position the server keeps: events that they have not settled."""
-    place = log.definition.vhost, log.name
-    groups, subscriptions = (
-        list(consumers.groups.on_log(*place)),
-        list(consumers.subscriptions.on_log(*place)),
-    )
-    if not groups and not subscriptions:
-        return
+async def kept_lags(log: Log, consumers: Consumers, named_max: int) -> dict[tuple[str, str], int]:
+    """Events that those whose position the server keeps have not settled, by kind, group or subscription, and name.
+
+    Of several with one name the most of one; those beyond `named_max` have none.
+    """
     ends = {
         number: partition.committed_offset
         for number, partition in zip(log.numbers, log.partitions, strict=True)
     }
-    for group in groups:
-        yield Lag("group", group.definition.id.name, group.cursors.lag(ends))
-    for subscription in subscriptions:
-        yield Lag("subscription", subscription.definition.id.name, subscription.cursors.lag(ends))
+    found: dict[tuple[str, str], int] = {}
+    every = _with_positions(log.definition.vhost, log.name, consumers)
+    async for kind, name, cursors in in_turns(every, lambda each: len(each[2].by_partition)):
+        key = kind, name[:LABEL_CHARS_MAX]
+        if key not in found and len(found) >= named_max:
+            key = kind, ""
+        found[key] = max(found.get(key, 0), cursors.lag(ends))
+    return found
+
+
+def _with_positions(vhost: str, log: str, consumers: Consumers) -> Iterator[tuple[str, str, CursorSet[Any]]]:
+    for group in consumers.groups.on_log(vhost, log):
+        yield "group", group.definition.id.name, group.cursors
+    for subscription in consumers.subscriptions.on_log(vhost, log):
+        yield "subscription", subscription.definition.id.name, subscription.cursors
 
 
 def live_lags(streams: StreamDoor, amqp: AmqpDoor) -> dict[Partition, dict[str, int]]:

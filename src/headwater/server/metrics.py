@@ -24,8 +24,10 @@ from headwater.server.streams.door import Door as StreamDoor
 if TYPE_CHECKING:  # at run time the library is imported when somebody asks
     from prometheus_client.core import Metric
 
-__all__ = ["LOGS_MAX", "Measured", "metrics_text"]
+__all__ = ["CONSUMERS_MAX", "LOGS_MAX", "Measured", "metrics_text"]
 
+CONSUMERS_MAX = 10_000
+"""Groups and subscriptions with series of their own."""
 LOGS_MAX = 2_000
 """Logs with series of their own; of more than these the rest is in the totals alone."""
 
@@ -75,7 +77,7 @@ async def _of_logs(measured: Measured) -> list[Metric]:
         labels=of_consumer,
     )
     store, live = measured.store, live_lags(measured.streams, measured.amqp)
-    keys = sorted(store.logs)
+    keys, named_left = sorted(store.logs), CONSUMERS_MAX
     async for key in in_turns(keys[:LOGS_MAX]):
         log = store.logs.get(key)
         if log is None:
@@ -84,8 +86,10 @@ async def _of_logs(measured: Measured) -> list[Metric]:
         written.add_metric(key, store.commit_figures.bytes_by_log[log.definition.id])
         kept.add_metric(key, sum(each.committed_offset - each.first_offset for each in log.partitions))
         size.add_metric(key, sum(each.size_bytes for each in log.partitions))
-        for each in kept_lags(log, measured.consumers):
-            lag.add_metric((*key, each.kind, each.consumer), each.events)
+        kept_of_log = await kept_lags(log, measured.consumers, named_left)
+        named_left = max(named_left - len(kept_of_log), 0)
+        for of, events in kept_of_log.items():
+            lag.add_metric((*key, *of), events)
         for kind, events in _live(log, live).items():
             lag.add_metric((*key, kind, ""), events)
     left_out = GaugeMetricFamily(
