@@ -15,7 +15,7 @@ TIMEOUT_S = 60
 
 
 def test_the_programs_print_what_the_page_says(own_server: Server) -> None:
-    assert len(PROGRAMS) == PAGE.count("```python") == 4
+    assert len(PROGRAMS) == PAGE.count("```python") > 0
     for program, printed in PROGRAMS:
         assert program.count("127.0.0.1:5672") == 1
         code = program.replace("127.0.0.1:5672", f"{HOST}:{own_server.amqp_port}")
