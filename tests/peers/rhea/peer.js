@@ -144,6 +144,14 @@ const commands = {
     });
   },
 
+  // Accept the first of those that were taken, of which nothing was said, and let the server settle them.
+  async settle_second({ of, count }) {
+    const chosen = taken.get(links[of]).slice(0, count);
+    chosen.forEach((delivery) => delivery.update(false, rhea.message.accepted().described()));
+    await until(() => chosen.every((delivery) => delivery.remote_settled));
+    return chosen.length;
+  },
+
   async drain({ of, credit }) {
     const link = links[of];
     const drained = new Promise((resolve) => link.once("receiver_drained", resolve));
@@ -157,6 +165,9 @@ const commands = {
   async settled({ of }) {
     await until(() => check(links[of]) || taken.get(links[of]).every((each) => each.remote_settled));
   },
+
+  // What the answer to the attach says of the link.
+  told: ({ of }) => links[of].remote.attach.properties,
 
   waiting: ({ of }) => arrived.get(links[of]).length,
 
