@@ -71,7 +71,7 @@ bench-amqp: ready ## the AMQP door beside RabbitMQ and a broker on Qpid Proton
 fuzz: ready ## feed the parsers for FUZZ_SECONDS (60)
 	@$(PY) -m fuzz $(ARGS)
 
-soak: ready ## simulated crashes and a killed server, for SOAK_SECONDS (300)
+soak: ready ## simulated crashes, a killed server, and groups that rebalance, for SOAK_SECONDS (300)
 	@$(PY) -m tests.soak $(ARGS)
 
 conformance: ready ## write the tables of docs/conformance.md from the tests' markers

@@ -1,6 +1,7 @@
-"""Both searches for faults side by side until time is up, each with fresh seeds: `python -m tests.soak --seconds 3600`.
+"""The searches for faults until time is up, each with fresh seeds: `python -m tests.soak --seconds 3600`.
 
-The simulation crashes the log at every operation on files it makes; the checker kills a real server under real clients.
+The simulation crashes the log at every operation on files it makes; beside it, in turns, the checker kills a real server
+under real clients, and members of a consumer group come, go and are killed.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ import time
 from pathlib import Path
 
 from tests.checker.run import SECONDS, run_seed
+from tests.rebalance.run import BINDINGS, run
 
 SIMULATION = (sys.executable, "-m", "tests.simulation.soak")
 SIMULATION_ENDS_S = 120.0
+REBALANCE_S, REBALANCE_S_MIN = 60.0, 3.0
 
 
 def main() -> int:
@@ -47,8 +50,23 @@ def check_until(deadline: float, simulation: subprocess.Popen[bytes]) -> bool:
             return False
         shutil.rmtree(folder)
         count += 1
+        if not rebalance_until(deadline):
+            return False
     print(f"checker: {count} seeds hold")
     return True
+
+
+def rebalance_until(deadline: float) -> bool:
+    """Run one seed of the rebalance under load, with a server that is killed or not."""
+    seconds = min(REBALANCE_S, deadline - time.monotonic())
+    if seconds < REBALANCE_S_MIN:
+        return True
+    with tempfile.TemporaryDirectory(prefix="headwater-rebalance-") as folder:
+        binding = random.choice(BINDINGS)
+        kills = random.random() < 0.5
+        report = run(Path(folder), random.randrange(10**9), seconds, binding, kills=kills)
+    print(f"rebalance: {report}", flush=True)
+    return not report.violations
 
 
 if __name__ == "__main__":

@@ -10,6 +10,9 @@ from unittest import mock
 
 from headwater.cli.main import main
 from headwater.encoding.chunk import encode_snapshot, seal_chunk
+from headwater.engine.cursor import Cursor
+from headwater.engine.delivery import Outcome
+from headwater.engine.group import Group
 from headwater.engine.single_active import GroupId, SingleActive, Update
 from headwater.errors import StorageError
 from headwater.log import chunk_writer
@@ -22,6 +25,7 @@ from headwater.server.streams.session import Session
 __all__ = ["BROKEN"]
 
 SKIPPED_EVERY = 50
+SETTLED_EVERY = 50
 
 
 def confirm_at_once() -> None:
@@ -100,6 +104,46 @@ def lose_stored_offsets() -> None:
     mock.patch.object(chunk_writer, "encode_snapshot", snapshot_without_offsets).start()
 
 
+def settle_too_little() -> None:
+    """Now and then a group takes what was accepted for released."""
+    settle, numbers = Group.settle, itertools.count(1)
+
+    def settle_some(
+        self: Group[Any], member: Any, partition: int, first: int, end: int, outcome: Outcome, **how: Any
+    ) -> Any:
+        is_kept = outcome is Outcome.ACCEPTED and not next(numbers) % SETTLED_EVERY
+        return settle(self, member, partition, first, end, Outcome.RELEASED if is_kept else outcome, **how)
+
+    mock.patch.object(Group, "settle", settle_some).start()
+
+
+def settle_too_much() -> None:
+    """What a consumer held when it went counts as settled."""
+
+    def vanish_settled(self: Cursor[Any], consumer: Any) -> int:
+        return self.settle(consumer, 0, self.next_offset, Outcome.ACCEPTED)
+
+    mock.patch.object(Cursor, "vanish", vanish_settled).start()
+
+
+def two_owners() -> None:
+    """Every member of a group gets events of all partitions."""
+
+    def everything(self: Group[Any], _member: Any) -> tuple[int, ...]:
+        return tuple(self.epochs)
+
+    mock.patch.object(Group, "partitions_of", everything).start()
+
+
+def forget_failures() -> None:
+    """What a consumer held when it went comes again as if it came for the first time."""
+
+    def vanish_released(self: Cursor[Any], consumer: Any) -> int:
+        return self.settle(consumer, 0, self.next_offset, Outcome.RELEASED)
+
+    mock.patch.object(Cursor, "vanish", vanish_released).start()
+
+
 BROKEN: dict[str, Callable[[], None]] = {
     "confirm_at_once": confirm_at_once,
     "forget_sequences": forget_sequences,
@@ -107,6 +151,10 @@ BROKEN: dict[str, Callable[[], None]] = {
     "skip_chunks": skip_chunks,
     "skip_messages": skip_messages,
     "lose_stored_offsets": lose_stored_offsets,
+    "settle_too_little": settle_too_little,
+    "settle_too_much": settle_too_much,
+    "two_owners": two_owners,
+    "forget_failures": forget_failures,
 }
 
 if __name__ == "__main__":

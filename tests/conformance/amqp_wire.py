@@ -47,6 +47,7 @@ __all__ = [
     "Delivered",
     "Frame",
     "data",
+    "delivered_of",
     "frame",
     "from_offset",
     "opened_amqp",
@@ -214,7 +215,7 @@ class AmqpWire(PeerSocket):
                 break
         assert first.delivery_id is not None
         assert first.delivery_tag
-        return _delivered(first.delivery_id, bool(first.settled), b"".join(parts), frames)
+        return delivered_of(first.delivery_id, bool(first.settled), b"".join(parts), frames)
 
     def messages(self, count: int) -> list[Delivered]:
         """So many deliveries."""
@@ -378,14 +379,19 @@ def opened_amqp(
     """A connection that is open, with a session; a password that is not given is the user's name."""
     wire = AmqpWire(host, port, **socket_options)
     secret = user if password is None else password
-    assert wire.greet(response=f"\0{user}\0{secret}".encode()).code == 0
-    wire.open(**(fields or {}))
-    if session:
-        wire.begin()
+    try:
+        assert wire.greet(response=f"\0{user}\0{secret}".encode()).code == 0
+        wire.open(**(fields or {}))
+        if session:
+            wire.begin()
+    except BaseException:
+        wire.vanish()
+        raise
     return wire
 
 
-def _delivered(id_: int, settled: bool, payload: bytes, frames: int) -> Delivered:
+def delivered_of(id_: int, settled: bool, payload: bytes, frames: int) -> Delivered:
+    """A message taken apart."""
     sections = read_sections(payload, 0, len(payload))
     (section,) = [each for each in sections if each.code is SectionCode.DELIVERY_ANNOTATIONS]
     annotations = decode_section(payload, section)

@@ -34,7 +34,11 @@ class PeerSocket:
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if receive_buffer_bytes is not None:
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
-        raw.connect((host, port))
+        try:
+            raw.connect((host, port))
+        except OSError:
+            raw.close()
+            raise
         self._socket = raw if tls is None else tls.wrap_socket(raw, server_hostname=host)
 
     def __enter__(self) -> Self:

@@ -8,12 +8,14 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["HOST", "PASSWORD", "USER", "Server"]
+__all__ = ["COMMAND", "HOST", "PASSWORD", "USER", "Server"]
 
 HOST = "127.0.0.1"
 USER = PASSWORD = "guest"
+COMMAND = (sys.executable, "-m", "headwater.cli.main")
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 
@@ -24,8 +26,11 @@ _PLAIN_DOORS = frozenset({"http", "streams", "amqp"})
 class Server:
     """A server on a folder; the ports that it found free at its first start are its own from then on."""
 
-    def __init__(self, data: Path, *arguments: str, with_tls: bool = False) -> None:
+    def __init__(
+        self, data: Path, *arguments: str, with_tls: bool = False, command: Sequence[str] = COMMAND
+    ) -> None:
         self.data = data
+        self._command = command
         self._arguments = arguments
         self._doors = _PLAIN_DOORS | ({"http-tls", "streams-tls", "amqp-tls"} if with_tls else set())
         self._ports: dict[str, int] = {}
@@ -59,7 +64,7 @@ class Server:
 
     def start(self) -> None:
         """Run it, and wait until all its ports take connections."""
-        command = [sys.executable, "-m", "headwater.cli.main", "serve", "--data", str(self.data)]
+        command = [*self._command, "serve", "--data", str(self.data)]
         flags = {"http": "http", "streams": "stream", "streams-tls": "stream-tls"}
         for door in (*_PLAIN_DOORS, "http-tls", "streams-tls", "amqp-tls"):
             command += [f"--{flags.get(door, door)}-port", str(self._ports.get(door, 0))]

@@ -60,6 +60,7 @@ class Grouped(AccountedLink):
         self._accept = accept
         self._feeds = Feeds(node, start, self._call_soon)
         self._group: Group[Member] | None = None
+        self._granted: Attached[Member] | None = None
         self._is_called = False
         self._starting: set[int] = set()
         """Partitions whose first position is on its way to the disk: what is sent before could be lost with it."""
@@ -117,6 +118,7 @@ class Grouped(AccountedLink):
     def attached(self, attached: Attached[Member]) -> None:
         """It is in the group: answer, and begin."""
         self._group = self._consumers.groups.of(self)
+        self._granted = attached
         if self._is_closed or self._group is None:
             return  # what put it out of the group comes next
         answer = partial(self._owner.guarded, partial(self._answer_attach, attached))
@@ -136,6 +138,8 @@ class Grouped(AccountedLink):
 
     def rebalanced(self) -> None:
         """Others are to have the partition: the client attaches anew, and gets one that is free."""
+        if self._granted is not None and not self.link.is_attached:
+            self._owner.guarded(partial(self._accept_as, self._granted))
         self._owner.end_link(self.link)
 
     def assigned(self) -> None:
@@ -186,13 +190,15 @@ class Grouped(AccountedLink):
     # Helpers
 
     def _answer_attach(self, attached: Attached[Member]) -> None:
-        number = attached.partition
-        id_ = None if number is None else self._feeds.id_of(number)
-        self._accept(id_, attached.epoch)
+        self._accept_as(attached)
         self._owner.answered()
-        if number is not None:
+        if (number := attached.partition) is not None:
             self._watch({self._feeds.partitions[number]})
         self._call_soon()
+
+    def _accept_as(self, attached: Attached[Member]) -> None:
+        number = attached.partition
+        self._accept(None if number is None else self._feeds.id_of(number), attached.epoch)
 
     def _place(self, number: int, then: Callable[[], None], *, starts: bool) -> None:
         """See that the group has a position in a partition, on disk; one that it starts is where the filter says, or
