@@ -1,7 +1,7 @@
 """The searches for faults until time is up, each with fresh seeds: `python -m tests.soak --seconds 3600`.
 
-The simulation crashes the log at every operation on files it makes; beside it, in turns, the checker kills a real server
-under real clients, and members of a consumer group come, go and are killed.
+The simulation crashes the log at every operation on files it makes. Beside it, in turns, the checker kills a real
+server under real clients, and members of a consumer group come, go and are killed.
 """
 
 from __future__ import annotations
