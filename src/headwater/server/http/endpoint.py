@@ -154,7 +154,7 @@ READ = Needs("users with the permission read on the log", _right(Right.READ))
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Bodies that are no plain JSON: their content types, each with its schema."""
+    """Bodies that are no plain JSON: their content types, each with its schema; under */* all others are taken too."""
 
     schemas: Mapping[str, Mapping[str, object]]
 

@@ -34,6 +34,7 @@ __all__ = ["HttpFigures", "Serving", "peer_address"]
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
+ANY_TYPE = "*/*"
 NOBODY = Identity("", 0, frozenset(), is_loopback=False)
 
 logger = logging.getLogger("headwater.http")
@@ -143,6 +144,8 @@ class _Served:
             call.query = self._query(request)
         if self._decoder is not None:
             call.body = await self._body(request, self._decoder)
+        elif isinstance(endpoint.body, Media):
+            _check_media(request, endpoint.body)
         found = await endpoint.handler(call)
         if isinstance(found, web.StreamResponse):
             return found
@@ -183,6 +186,12 @@ class _Served:
             return _decoded(body or b"{}", decoder)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise BAD_REQUEST.refused(f"the body is not what is expected here: {error}") from error
+
+
+def _check_media(request: web.Request, media: Media) -> None:
+    if not {ANY_TYPE, request.content_type} & media.schemas.keys():
+        taken = " or ".join(media.schemas)
+        raise NOT_JSON.refused(f"a body is taken as {taken}; say so in Content-Type")
 
 
 def _decoded(body: bytes, decoder: msgspec.json.Decoder[Any]) -> object:
