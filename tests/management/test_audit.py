@@ -77,15 +77,17 @@ def test_a_change_over_http_says_who_from_where_what_and_its_outcome(
     assert (refused["outcome"], refused["action"]) == (409, "POST /logs")
 
 
-def test_who_tried_without_rights_or_without_a_name_is_noted(
+def test_who_tried_without_rights_is_noted_and_who_did_not_come_in_fills_no_log(
     records: Records, server: Server, root: Api, name: str
 ) -> None:
     root.do("POST", "/users", {"name": name, "password": "pencil"})
     Api(server.http_port, name, "pencil", below="").ask("DELETE", "/users/guest")
-    Api(server.http_port, None, below="").ask("DELETE", "/users/guest")
-    _, forbidden, unknown = records.of(3)
+    for user, below in ((None, ""), ("guest", ""), (None, "/api")):
+        assert Api(server.http_port, user, "wrong", below=below).ask("DELETE", "/users/guest").status == 401
+    root.ask("DELETE", "/logs/missing")
+    _, forbidden, last = records.of(3)
     assert (forbidden["user"], forbidden["outcome"]) == (name, 403)
-    assert (unknown["user"], unknown["outcome"]) == ("-", 401)
+    assert last["action"] == "DELETE /logs/missing"
 
 
 def test_looking_changes_nothing_and_leaves_no_line(records: Records, root: Api, server: Server) -> None:

@@ -116,7 +116,7 @@ class _Served:
         except Exception:  # a bug of ours: the client is told no more than that
             logger.exception("%s %s failed", request.method, request.path)
             response = problem_answer(INTERNAL.refused("the log of the server says more"))
-        if endpoint.is_audited:
+        if endpoint.is_audited and (call.identity is not NOBODY or endpoint.needs.is_public):
             action = f"{request.method} {request.path_qs}"
             note_change(
                 call.identity.user,

@@ -46,10 +46,10 @@ def make_management(management: Management, authentication: BasicAuthentication)
     async def guard(request: web.Request, handler: _Next) -> web.StreamResponse:
         """Let in who has a name, also to what is not there; answer every error in the one shape; note changes."""
         response = await answered(request, handler)
-        if request.method not in READS:
-            identity: Identity | None = request.get(_IDENTITY)
+        identity: Identity | None = request.get(_IDENTITY)
+        if request.method not in READS and identity is not None:
             note_change(
-                "" if identity is None else identity.user,
+                identity.user,
                 peer_address(request),
                 "http",
                 f"{request.method} {request.path_qs}",
