@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from proton.reactor import Selector
@@ -38,7 +39,7 @@ def amqp(server: Server) -> Iterator[BlockingConnection]:
 def only(api: Api, log: str) -> Any:
     """The one subscription to a log, with all that is shown of it."""
     (found,) = api.get(f"/subscriptions?log={log}")["subscriptions"]
-    return api.get(f"/subscriptions/{found['id']}")
+    return api.get(f"/subscriptions/{quote(found['id'], safe='')}")
 
 
 @pytest.mark.clause("SUB-17")
@@ -90,6 +91,52 @@ def test_a_receiver_with_an_account_is_a_native_subscription_and_can_be_ended(
     for method in ("GET", "DELETE"):
         reply = root.ask(method, f"/subscriptions/{shown['id']}")
         assert (reply.status, word(reply)) == (404, "unknown-subscription")
+
+
+@pytest.mark.clause("SUB-17")
+def test_a_receiver_of_which_no_account_is_kept_is_one_too_as_long_as_it_is_attached(
+    root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    made(root, name, partitions=2)
+    publish(amqp, f"{name}-0", 0, 6)
+    taking = receiver(amqp, name, "plain", first(), credit=100)
+    receive(taking, 6, accepted=0)
+    bound = receiver(amqp, f"{name}-0", "bound/ü", credit=1)
+    synced(amqp)
+    shown, other = root.get(f"/subscriptions?log={name}")["subscriptions"][::-1]
+    assert (shown["kind"], shown["sink"], shown["protocol"]) == ("receiver", name, "AMQP")
+    assert (shown["name"], shown["is_durable"], shown["partition"]) == ("plain", False, None)
+    assert shown["link_filters"] == {"rabbitmq:stream-offset-spec": "first"}
+    assert (other["name"], other["partition"], other["lag"]) == ("bound/ü", "0", 0)
+    path = f"/subscriptions/{quote(shown['id'], safe='')}"
+    whole = root.get(path)
+    assert [(each["position"], each["lag"]) for each in whole["partitions"]] == [(6, 0), (0, 0)]
+    (link,) = whole["consumers"]
+    assert f"{link['connection']}#plain" == shown["id"]
+    reply = root.ask("POST", f"{path}/reset", {"to": "earliest"})
+    assert (reply.status, word(reply)) == (409, "not-durable")
+    assert root.do("DELETE", path).status == 204
+    assert "amqp:resource-deleted" in last_words(taking)
+    assert word(root.ask("GET", path)) == "unknown-subscription"
+    bound.close()
+    assert root.get(f"/subscriptions?log={name}")["subscriptions"] == []
+
+
+def test_receivers_of_logs_that_a_user_may_not_read_are_not_there_for_it(
+    root: Api, ada_at_root: Api, watcher_at_root: Api, amqp: BlockingConnection, name: str
+) -> None:
+    own, foreign = f"ada-{name}", name
+    for log in (own, foreign):
+        made(root, log)
+        receiver(amqp, log, f"of {log}")
+    synced(amqp)
+    ids = {log: quote(only(root, log)["id"], safe="") for log in (own, foreign)}
+    assert ada_at_root.ask("GET", f"/subscriptions/{ids[foreign]}").status == 404
+    assert ada_at_root.ask("DELETE", f"/subscriptions/{ids[foreign]}").status == 404
+    assert watcher_at_root.ask("GET", f"/subscriptions/{ids[own]}").status == 200
+    assert watcher_at_root.ask("DELETE", f"/subscriptions/{ids[own]}").status == 403
+    assert ada_at_root.ask("DELETE", f"/subscriptions/{ids[own]}").status == 204
+    assert [each["log"] for each in ada_at_root.get("/subscriptions?limit=1000")["subscriptions"]] == []
 
 
 def test_one_that_is_left_goes_on_where_a_reset_said_also_over_a_restart(

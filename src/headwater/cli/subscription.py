@@ -1,4 +1,4 @@
-"""`headwater subscription`: what clients of the AMQP door subscribed to, of a server that runs, by its HTTP door."""
+"""`headwater subscription`: what clients of the AMQP door subscribed to on a running server, by its HTTP door."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ IDS_TOLD_MAX = 5
 """Of subscriptions with one name, to who has to choose."""
 
 subscriptions = typer.Typer(
-    help="Topic subscriptions and durable sources of a running server.", no_args_is_help=True
+    help="What clients of the AMQP door subscribed to on a running server.", no_args_is_help=True
 )
 
 Which = Annotated[
@@ -82,7 +82,7 @@ def _id(of: Asking, which: str, log: str | None) -> str:
     """The id that is meant, which may be given by a name."""
     if _ID.fullmatch(which):
         return which
-    found = [each for each in of.all("subscriptions", log) if each["name"] == which]
+    found = [each for each in of.all("subscriptions", log) if which in (each["id"], each["name"])]
     if len(found) == 1:
         return str(found[0]["id"])
     if not found:

@@ -10,6 +10,7 @@ import signal
 import ssl
 import sys
 import time
+from collections.abc import Iterable
 
 import uvloop
 
@@ -26,6 +27,7 @@ from headwater.server.amqp.management.agent import Agent
 from headwater.server.amqp.management.connections import ConnectionType
 from headwater.server.amqp.management.consumers import GroupType, SubscriptionType
 from headwater.server.amqp.management.logs import LogType
+from headwater.server.amqp.receivers import amqp_receivers
 from headwater.server.catalogue import Catalogue
 from headwater.server.config import Settings
 from headwater.server.consumers.consumers import Consumers
@@ -49,6 +51,7 @@ from headwater.server.http.websocket import AmqpOverWebSocket
 from headwater.server.logging import configure
 from headwater.server.management.clients import Clients
 from headwater.server.management.groups import ManagedGroups
+from headwater.server.management.receivers import LiveReceiver
 from headwater.server.management.subscriptions import ManagedSubscriptions
 from headwater.server.metrics import Measured, metrics_text
 from headwater.server.security.access import Access
@@ -243,7 +246,7 @@ class Server:
                 LogType(store, self._streams.delete_log),
                 ConnectionType(self._clients, loop),
                 GroupType(ManagedGroups(store, consumers)),
-                SubscriptionType(ManagedSubscriptions(store, consumers)),
+                SubscriptionType(ManagedSubscriptions(store, consumers, self._receivers)),
             ]
         )
         follow_logs(store, consumers)
@@ -259,6 +262,9 @@ class Server:
             for address in await listener.open(settings.host, port):
                 self._note_listener("amqp" if tls is None else "amqp/ssl", address)
                 logger.info("listening %s %s", "amqp" if tls is None else "amqp-tls", address)
+
+    def _receivers(self, connection: str | None = None) -> Iterable[LiveReceiver]:
+        return () if self._amqp is None else amqp_receivers(self._amqp, connection)
 
     async def _listen_for_streams(
         self,
@@ -300,7 +306,7 @@ class Server:
             ConnectionEndpoints(self._clients),
             MetricsEndpoints(self._metrics),
             GroupEndpoints(ManagedGroups(door.store, self._consumers)),
-            SubscriptionEndpoints(ManagedSubscriptions(door.store, self._consumers)),
+            SubscriptionEndpoints(ManagedSubscriptions(door.store, self._consumers, self._receivers)),
         ]
         serving = Serving(self._access, self._authentication, figures)
         application = make_application(serving, self.health, groups, {PREFIX: management}, amqp)

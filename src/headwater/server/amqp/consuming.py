@@ -36,7 +36,7 @@ class Consuming(LinkHandler):
         self.feeds = [
             _feed(partition, id_, start) for id_, partition in zip(node.ids, node.partitions, strict=True)
         ]
-        self._log = node.log
+        self.log = node.log
         self._start = start
         self._changed: tuple[str, ...] | None = None
         """The partitions, if they are others than the client knows of."""
@@ -65,8 +65,8 @@ class Consuming(LinkHandler):
 
     def close(self) -> None:
         self._is_closed = True
-        self._log.on_partitions_changed.discard(self._partitions_changed)
-        self._log.on_deleted.discard(self._deleted)
+        self.log.on_partitions_changed.discard(self._partitions_changed)
+        self.log.on_deleted.discard(self._deleted)
         for feed in self.feeds:
             self._leave(feed)
 
@@ -141,7 +141,7 @@ class Consuming(LinkHandler):
 
     def _follow(self) -> None:
         """Read the partitions that the log has now."""
-        node, known = whole(self._log), {feed.partition: feed for feed in self.feeds}
+        node, known = whole(self.log), {feed.partition: feed for feed in self.feeds}
         added = [partition for partition in node.partitions if partition not in known]
         gone = [feed for partition, feed in known.items() if partition not in node.partitions]
         if not (added or gone):

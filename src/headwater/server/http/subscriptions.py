@@ -8,12 +8,11 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from headwater.engine.topic_subscription import TopicSubscription
-from headwater.server.consumers.consumer import Subscriber
 from headwater.server.http.endpoint import USER, Answer, Call, Endpoint, InVhost, forbidden
 from headwater.server.http.problems import INVALID, NOT_DURABLE, UNKNOWN_PARTITION, UNKNOWN_SUBSCRIPTION
 from headwater.server.http.resetting import ConsumerPage, Reset
 from headwater.server.management.consumer_shapes import SubscriptionShown, SubscriptionSummary
+from headwater.server.management.consumer_views import NativeSubscription
 from headwater.server.management.reset_target import parse_target
 from headwater.server.management.subscriptions import ManagedSubscriptions
 
@@ -30,7 +29,7 @@ class SubscriptionList(msgspec.Struct, frozen=True):
 
 
 class SubscriptionEndpoints:
-    """What /subscriptions does with topic subscriptions and durable termini."""
+    """What /subscriptions does with what clients subscribed to by attaching."""
 
     def __init__(self, subscriptions: ManagedSubscriptions) -> None:
         self._subscriptions = subscriptions
@@ -89,11 +88,11 @@ class SubscriptionEndpoints:
         """
         await self._subscriptions.end(self._subscription_to_change(call))
 
-    def _subscription(self, call: Call[InVhost, Any]) -> TopicSubscription[Subscriber]:
+    def _subscription(self, call: Call[InVhost, Any]) -> NativeSubscription:
         return self._subscriptions.find(call, call.query.vhost, call.part("subscription"))
 
-    def _subscription_to_change(self, call: Call[InVhost, Any]) -> TopicSubscription[Subscriber]:
+    def _subscription_to_change(self, call: Call[InVhost, Any]) -> NativeSubscription:
         found = self._subscription(call)
         if not self._subscriptions.may_change(call, found):
-            raise forbidden(f"read and configure {found.definition.id.log!r}")
+            raise forbidden("read and configure the log of this subscription")
         return found

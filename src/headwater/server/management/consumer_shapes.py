@@ -102,7 +102,7 @@ class NativeConfig(msgspec.Struct, frozen=True):
 
 
 class SubscriptionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic subscription or a durable terminus in short."""
+    """A topic subscription, a durable terminus, or a receiver of which no account is kept, in short."""
 
     id: str
     protocol: Literal["AMQP"] = "AMQP"
@@ -113,7 +113,7 @@ class SubscriptionSummary(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, Meta(description="Of its links; of a subscription up to the first |.")]
     container: Annotated[str | None, Meta(description="Whose links it is for; null: of any container.")]
     user: Annotated[str | None, Meta(description="Whose it is; null: of any user who may read the log.")]
-    kind: Literal["subscription", "terminus"]
+    kind: Literal["subscription", "terminus", "receiver"]
     is_shared: bool
     is_durable: bool
     is_global: bool
@@ -129,7 +129,7 @@ class SubscriptionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SubscriptionShown(SubscriptionSummary, frozen=True, kw_only=True):
-    """A topic subscription or a durable terminus."""
+    """A topic subscription, a durable terminus, or a receiver of which no account is kept."""
 
     consumers: list[ConsumerShown]
     partitions: list[PositionShown]

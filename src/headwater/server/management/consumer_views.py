@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 from headwater.encoding.amqp_decoder import decode
@@ -29,8 +29,12 @@ from headwater.server.management.consumer_shapes import (
     SubscriptionShown,
     SubscriptionSummary,
 )
+from headwater.server.management.receivers import LiveReceiver
 
-__all__ = ["View", "group_id", "subscription_id"]
+__all__ = ["NativeSubscription", "View", "group_id", "subscription_id"]
+
+NativeSubscription: TypeAlias = TopicSubscription[Subscriber] | LiveReceiver
+"""Whatever a client subscribed to by attaching."""
 
 GROUP_POLICIES = tuple(name for name in LogPolicies.__struct_fields__ if name.startswith("group_"))
 
@@ -41,8 +45,10 @@ def group_id(group: Group[Member]) -> str:
     return f"{quote(id_.log, safe='')}/{quote(id_.name, safe='')}"
 
 
-def subscription_id(subscription: TopicSubscription[Subscriber]) -> str:
+def subscription_id(subscription: NativeSubscription) -> str:
     """What names a subscription at all doors."""
+    if isinstance(subscription, LiveReceiver):
+        return subscription.id
     return subscription.cursors.digest.hex()
 
 
@@ -70,12 +76,16 @@ class View:
             ],
         )
 
-    def subscription_summary(self, subscription: TopicSubscription[Subscriber]) -> SubscriptionSummary:
+    def subscription_summary(self, subscription: NativeSubscription) -> SubscriptionSummary:
         """A subscription in short."""
+        if isinstance(subscription, LiveReceiver):
+            return SubscriptionSummary(**self._of_receiver(subscription))
         return SubscriptionSummary(**self._of_subscription(subscription))
 
-    def subscription(self, subscription: TopicSubscription[Subscriber]) -> SubscriptionShown:
+    def subscription(self, subscription: NativeSubscription) -> SubscriptionShown:
         """A subscription with its consumers, and where it stands."""
+        if isinstance(subscription, LiveReceiver):
+            return self._receiver(subscription)
         id_, cursors = subscription.definition.id, subscription.cursors
         place = self._place(id_.vhost, id_.log)
         return SubscriptionShown(
@@ -126,6 +136,61 @@ class View:
             **self._sums(id_.vhost, id_.log, subscription.cursors),
         }
 
+    def _receiver(self, receiver: LiveReceiver) -> SubscriptionShown:
+        link = ConsumerShown(
+            container=receiver.container,
+            link=receiver.name,
+            user=receiver.user,
+            connection=receiver.connection,
+            unsettled_count=0,
+        )
+        positions = self._positions_of(receiver)
+        return SubscriptionShown(**self._of_receiver(receiver), consumers=[link], partitions=positions)
+
+    def _of_receiver(self, receiver: LiveReceiver) -> dict[str, Any]:
+        positions = self._positions_of(receiver)
+        is_bound = len(positions) < len(self._place(receiver.vhost, receiver.log).ends)
+        return {
+            "id": receiver.id,
+            "sink": receiver.log,
+            "log": receiver.log,
+            "vhost": receiver.vhost,
+            "name": receiver.name,
+            "container": receiver.container,
+            "user": receiver.user,
+            "kind": "receiver",
+            "is_shared": False,
+            "is_durable": False,
+            "is_global": False,
+            "partition": positions[0].partition if is_bound and len(positions) == 1 else None,
+            "expiry": "link-detach",
+            "timeout_ms": 0,
+            "link_filters": dict(receiver.filters()),
+            "consumer_count": 1,
+            "lag": sum(each.lag or 0 for each in positions),
+            "unsettled_count": 0,
+            "due_count": 0,
+            "lost_count": 0,
+        }
+
+    def _positions_of(self, receiver: LiveReceiver) -> list[PositionShown]:
+        place, offsets = self._place(receiver.vhost, receiver.log), receiver.offsets()
+        return [
+            PositionShown(
+                partition=place.id_of(number),
+                position=offsets[partition],
+                next_offset=offsets[partition],
+                end_offset=partition.committed_offset,
+                lag=max(partition.committed_offset - offsets[partition], 0),
+                unsettled_count=0,
+                due_count=0,
+                dead_letter_count=0,
+                lost_count=0,
+            )
+            for number, partition in place.partitions.items()
+            if partition in offsets
+        ]
+
     def _sums(self, vhost: str, log: str, cursors: CursorSet[Any]) -> dict[str, int]:
         every = cursors.by_partition.values()
         return {
@@ -147,10 +212,8 @@ class _Place:
 
     def __init__(self, log: Log) -> None:
         self.log = log
-        self.ends = {
-            number: partition.committed_offset
-            for number, partition in zip(log.numbers, log.partitions, strict=True)
-        }
+        self.partitions = dict(zip(log.numbers, log.partitions, strict=True))
+        self.ends = {number: partition.committed_offset for number, partition in self.partitions.items()}
         self._ids: Mapping[int, str] | None = None
 
     def id_of(self, number: int) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, TypeVar
 from urllib.parse import unquote
 
 import msgspec
 
 from headwater.amqp.management import OperationFailed, Request, Response, StatusCode
 from headwater.engine.group import Group
-from headwater.engine.topic_subscription import TopicSubscription
 from headwater.server.amqp.management.entity_types import (
     Asker,
     Attributes,
@@ -19,9 +18,9 @@ from headwater.server.amqp.management.entity_types import (
     forbidden,
     name_in,
 )
-from headwater.server.consumers.consumer import Member, Subscriber
+from headwater.server.consumers.consumer import Member
 from headwater.server.management.consumer_shapes import GroupShown, SubscriptionShown
-from headwater.server.management.consumer_views import group_id
+from headwater.server.management.consumer_views import NativeSubscription, group_id
 from headwater.server.management.groups import ManagedGroups
 from headwater.server.management.reset_target import parse_target
 from headwater.server.management.subscriptions import ManagedSubscriptions
@@ -29,7 +28,6 @@ from headwater.server.management.subscriptions import ManagedSubscriptions
 __all__ = ["GroupType", "SubscriptionType"]
 
 EntityT = TypeVar("EntityT")
-Subscription: TypeAlias = TopicSubscription[Subscriber]
 
 
 class _ConsumerType(EntityType[EntityT]):
@@ -37,13 +35,6 @@ class _ConsumerType(EntityType[EntityT]):
 
     def _have(self, names: Sequence[str]) -> Attributes[EntityT]:
         return {name: lambda entity, name=name: self.shown(entity)[name] for name in names}  # type: ignore[misc]
-
-    def cursors(self, entity: EntityT) -> Sized:
-        """What has to be looked at to show it."""
-        raise NotImplementedError
-
-    def cost(self, entity: EntityT) -> int:
-        return len(self.cursors(entity))
 
     def row(self, entity: EntityT, names: Sequence[str]) -> list[object]:
         shown = self.shown(entity)
@@ -74,8 +65,8 @@ class GroupType(_ConsumerType[Group[Member]]):
         id_, group = fields.pop("id"), fields.pop("name")
         return {"name": id_, "identity": id_, "type": self.name, "group": group, **fields}
 
-    def cursors(self, entity: Group[Member]) -> Sized:
-        return entity.partitions
+    def cost(self, entity: Group[Member]) -> int:
+        return len(entity.partitions)
 
     def entities(self, asker: Asker) -> Iterator[Group[Member]]:
         for group in sorted(self._groups.seen_by(asker, asker.vhost), key=group_id):
@@ -110,8 +101,8 @@ class GroupType(_ConsumerType[Group[Member]]):
         return Response(StatusCode.NO_CONTENT)
 
 
-class SubscriptionType(_ConsumerType[Subscription]):
-    """The topic subscriptions and durable termini of a vhost, by their ids: several may have one name."""
+class SubscriptionType(_ConsumerType[NativeSubscription]):
+    """What clients subscribed to in a vhost, by id: several may have one name."""
 
     name: ClassVar[str] = "headwater.subscription"
 
@@ -128,17 +119,17 @@ class SubscriptionType(_ConsumerType[Subscription]):
             "DELETE": Operation(self._delete, ("identity",)),
         }
 
-    def shown(self, entity: Subscription) -> dict[str, object]:
+    def shown(self, entity: NativeSubscription) -> dict[str, object]:
         fields = msgspec.to_builtins(self._subscriptions.view().subscription(entity))
         return {"name": fields["name"], "identity": fields.pop("id"), "type": self.name, **fields}
 
-    def cursors(self, entity: Subscription) -> Sized:
-        return entity.cursors.by_partition
+    def cost(self, entity: NativeSubscription) -> int:
+        return self._subscriptions.cost(entity)
 
-    def entities(self, asker: Asker) -> Iterator[Subscription]:
+    def entities(self, asker: Asker) -> Iterator[NativeSubscription]:
         return self._subscriptions.seen_by(asker, asker.vhost)
 
-    def find(self, asker: Asker, request: Request) -> Subscription:
+    def find(self, asker: Asker, request: Request) -> NativeSubscription:
         if request.identity is None:
             reason = "give the application property identity; several subscriptions may have one name"
             raise OperationFailed(StatusCode.BAD_REQUEST, reason)
@@ -154,11 +145,10 @@ class SubscriptionType(_ConsumerType[Subscription]):
         await self._subscriptions.end(self._find_to_change(asker, request))
         return Response(StatusCode.NO_CONTENT)
 
-    def _find_to_change(self, asker: Asker, request: Request) -> Subscription:
+    def _find_to_change(self, asker: Asker, request: Request) -> NativeSubscription:
         found = self.find(asker, request)
         if not self._subscriptions.may_change(asker, found):
-            log = found.definition.id.log
-            raise forbidden(f"user {asker.identity.user!r} may not read and configure {log!r}")
+            raise forbidden(f"user {asker.identity.user!r} may not read and configure its log")
         return found
 
 
