@@ -29,6 +29,7 @@ POLICIES = {
     "partition_binding": "assign",
     "delivery_count_max": 6,
     "dead_letter_log": "dead",
+    "partition_attribute": "subject",
     "retention_hold_bytes_max": 7,
 }
 

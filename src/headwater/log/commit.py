@@ -12,6 +12,7 @@ from headwater.errors import StorageError, SyncFailed
 from headwater.log.committer import PlainWrite, WriteJob
 from headwater.log.files import NO_FILES, Buffer, Files, storage_error
 from headwater.log.intake import OnDone
+from headwater.log.open_files import OpenFiles
 from headwater.log.segment import Segment
 from headwater.log.segment_syncs import SegmentSyncs
 
@@ -144,6 +145,29 @@ class Commit(WriteJob):
     def apply(self) -> None:
         """Hand the outcome to the partition."""
         self._finished(self)
+
+    def cut_back(self, open_files: OpenFiles) -> bool:
+        """Remove what a failed write left; whether that could be done.
+
+        It is gone durably: else a crash could bring the old bytes back behind new ones.
+        """
+        files, segment = self._files, self.segment
+        try:
+            if self.creates:
+                open_files.forget(segment.path)
+                if files.exists(segment.path):
+                    files.remove(segment.path)
+                    open_files.make_room(lambda: files.sync_folder(segment.path.parent))
+            else:
+                fd = open_files.acquire(segment.path, write=True)
+                try:
+                    files.truncate(fd, segment.size)
+                    self._segment_syncs.sync(segment.path, fd)
+                finally:
+                    open_files.release(segment.path, write=True)
+        except (OSError, StorageError):
+            return False
+        return True
 
     def fail(self, error: StorageError, *, sync_failed: bool = False) -> None:
         """Note why this commit is none."""

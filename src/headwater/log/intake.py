@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published, new_buffer
 from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans
@@ -192,11 +192,29 @@ class Intake:
                 return position, taken
             self._make_room(gathering, end - start, _entry_span(body, start, end, filtered)[1])
 
-    def add_some_spans(self, buffer: Buffer, spans: array[int], first: int, count: int) -> int:
+    def make_room_for_whole(self, spans: array[int], first: int, count: int) -> None:
+        """See to it that one gathering takes all of these records; raises `EntryTooLarge` if none can."""
+        size = _gathered_bytes(spans, first, count)
+        if size > self.settings.chunk_data_bytes_max or count > ENTRIES_MAX:
+            raise EntryTooLarge(size, self.settings.chunk_data_bytes_max)
+        for number in range(first, first + count):
+            if size > self.settings.entry_bytes_max < _gathered_bytes(spans, number, 1):
+                raise EntryTooLarge(_gathered_bytes(spans, number, 1), self.settings.entry_bytes_max)
+        self._keep_apart(is_filtered=False)
+        self._with_room(size, count)
+
+    def add_some_spans(
+        self,
+        buffer: Buffer,
+        spans: array[int],
+        first: int,
+        count: int,
+        publishers: Iterable[tuple[Publisher, int]] = (),
+    ) -> int:
         """Take as many of the records that spans of a buffer tell of as go into one gathering; gives their number.
 
         That is one at least, unless `count` is none. A record that is too large raises `EntryTooLarge` if it is the
-        first.
+        first. Publishers get the sequences that stand beside them.
         """
         entry_bytes_max = self.settings.entry_bytes_max
         self._keep_apart(is_filtered=False)
@@ -217,6 +235,8 @@ class Intake:
                 gathering.note_filter_values(None)
                 self._took(gathering, behind - gathering.end, taken, taken)
                 gathering.end = behind
+                for publisher, sequence in publishers:
+                    publisher.sequence = gathering.publishers[publisher.reference] = sequence
             if taken or not count:
                 return taken
             size = _gathered_bytes(spans, first, 1)

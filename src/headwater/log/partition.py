@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from array import array
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from headwater.log.chunk_writer import ChunkWriter
 from headwater.log.commit import Commit, PartitionId, SealedChunk
 from headwater.log.committer import Job
 from headwater.log.files import Buffer, Files
+from headwater.log.idempotency import tracking_of
 from headwater.log.index import IndexEntry
 from headwater.log.index_cache import IndexCache
 from headwater.log.intake import Intake, OnDone
@@ -27,11 +28,12 @@ from headwater.log.segment import Segment, segment_path
 from headwater.log.segment_syncs import SegmentSyncs
 from headwater.log.settings import LogSettings, StoreSettings
 from headwater.log.tail import TailChunk, Tails
-from headwater.log.tracking import Publisher, Tracking
+from headwater.log.tracking import Publisher
 
 __all__ = ["Partition", "PartitionId", "PartitionOwner", "PartitionState"]
 
 _INDEX_BATCH_BYTES = 4096
+_NONE: Mapping[bytes, int] = {}
 
 
 class PartitionState(enum.Enum):
@@ -96,7 +98,7 @@ class Partition:
         """Where the last snapshot of the newest segment lies."""
         self.snapshot_stale = False
         """Whether sequences or stored offsets changed since that snapshot."""
-        self.tracking = Tracking(owner.settings.tracking_entries_max, owner.settings.tracking_expiry_ms)
+        self.tracking = tracking_of(owner.settings)
         self.tail: deque[TailChunk] = deque()
         """The newest user chunks, in memory."""
         self.in_flight: Commit | None = None
@@ -133,7 +135,7 @@ class Partition:
 
         With a reference they are a duplicate, and not stored, unless the sequence is above its last one.
         """
-        self._check_writable(len(entries))
+        self.check_writable(len(entries))
         publisher = None if reference is None else self.tracking.publisher(reference)
         if publisher is None or sequence > publisher.sequence:
             before = self.intake.byte_count
@@ -159,7 +161,7 @@ class Partition:
         Their ids are written to `ids`, 8 bytes each. With a reference, ids up to its last sequence are duplicates:
         confirmed like all others, but not before their originals, and not stored.
         """
-        self._check_writable(end - start)
+        self.check_writable(end - start)
         publisher = None if reference is None else self.tracking.publisher(reference)
         before = self.intake.byte_count
         try:
@@ -187,7 +189,7 @@ class Partition:
         Gives the position behind them, and their number; `when_settled` says what becomes of them. A malformed message
         raises if it is the first.
         """
-        self._check_writable(end - start)
+        self.check_writable(end - start)
         publisher = None if reference is None else self.tracking.publisher(reference)
         before = self.intake.byte_count
         try:
@@ -198,22 +200,33 @@ class Partition:
             self._taken(before, publisher)
 
     def append_some_spans(
-        self, buffer: Buffer, spans: array[int], first: int, count: int, *, goes_on: bool = False
+        self,
+        buffer: Buffer,
+        spans: array[int],
+        first: int,
+        count: int,
+        *,
+        goes_on: bool = False,
+        sequences: Mapping[bytes, int] = _NONE,
     ) -> int:
         """Append as many of the records that spans of a buffer tell of as go into one chunk; gives their number.
 
         `_span_kernel.py` draws the spans. `when_settled` says what becomes of the records. One that is too large raises
         `EntryTooLarge` if it is the first. What `goes_on` with something that was begun is taken without room, too.
+        With sequences all go into one chunk, and are on disk with these or not at all; raises `EntryTooLarge`, too.
         """
-        self._check_writable(0 if goes_on else count)
+        self.check_writable(0 if goes_on else count)
         before = self.intake.byte_count
-        taken = self.intake.add_some_spans(buffer, spans, first, count)
+        publishers = ((self.tracking.publisher(each), last) for each, last in sequences.items())
+        if sequences:
+            self.intake.make_room_for_whole(spans, first, count)
+        taken = self.intake.add_some_spans(buffer, spans, first, count, publishers)
         self._taken_since(before)
         return taken
 
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset under a reference; durable with the next commit."""
-        self._check_writable(0)
+        self.check_writable(0)
         self.tracking.store_offset(reference, offset)
         self._gave_back = False
         self.owner.mark_dirty(self)
@@ -236,6 +249,15 @@ class Partition:
     def stored_offset(self, reference: bytes) -> int | None:
         """The offset of a reference that is on disk."""
         return self.tracking.stored_offset(reference)
+
+    def check_writable(self, byte_count: int) -> None:
+        """Raise what an append of so many bytes would: nothing is taken without room, or of what is no longer open."""
+        if self.error is not None:
+            if self.state is PartitionState.DELETED:
+                raise PartitionDeleted(self.name)
+            raise PartitionReadOnly(self.name, str(self.error))
+        if byte_count and not self.has_room:
+            raise LogBusy(self.uncommitted_bytes, self.owner.settings.partition_uncommitted_bytes_max)
 
     # What is here
 
@@ -295,7 +317,7 @@ class Partition:
         Whole segments go, so up to a segment of events before the offset may stay, unless it is the end and nothing
         is being appended.
         """
-        self._check_writable(0)
+        self.check_writable(0)
         if before_offset > self.committed_offset:
             raise OffsetBeyondEnd(self.name, before_offset, self.committed_offset)
         newest = self.newest_segment()
@@ -516,7 +538,7 @@ class Partition:
 
     def _take_back(self, commit: Commit, error: StorageError) -> None:
         """Nothing of the commit, and nothing behind it, was stored."""
-        if self.error is None and (commit.sync_failed or not self._cut_back(commit)):
+        if self.error is None and (commit.sync_failed or not commit.cut_back(self.owner.open_files)):
             self.state, self.error = PartitionState.READ_ONLY, error
         if self.state is PartitionState.DELETED:
             error = PartitionDeleted(self.name)
@@ -526,29 +548,6 @@ class Partition:
         self.refuse_gathered(error)
         for on_done in waiting:
             on_done(error)
-
-    def _cut_back(self, commit: Commit) -> bool:
-        """Remove what a failed write left; whether that could be done.
-
-        It is gone durably: else a crash could bring the old bytes back behind new ones.
-        """
-        files, segment = self.owner.files, commit.segment
-        try:
-            if commit.creates:
-                self.owner.open_files.forget(segment.path)
-                if files.exists(segment.path):
-                    files.remove(segment.path)
-                    self.owner.open_files.make_room(lambda: files.sync_folder(self.folder))
-            else:
-                fd = self.owner.open_files.acquire(segment.path, write=True)
-                try:
-                    files.truncate(fd, segment.size)
-                    self.owner.segment_syncs.sync(segment.path, fd)
-                finally:
-                    self.owner.open_files.release(segment.path, write=True)
-        except (OSError, StorageError):
-            return False
-        return True
 
     def _remove_leaving(self) -> None:
         """Take segments off the disk; those that come meanwhile are next, and what fails is tried with them."""
@@ -575,14 +574,6 @@ class Partition:
     def _remove_before(self, before_offset: int, on_done: OnDone) -> None:
         count = sum(1 for newer in self.segments[1:] if newer.first_offset <= before_offset)
         self.remove_oldest(count, on_done)
-
-    def _check_writable(self, byte_count: int) -> None:
-        if self.error is not None:
-            if self.state is PartitionState.DELETED:
-                raise PartitionDeleted(self.name)
-            raise PartitionReadOnly(self.name, str(self.error))
-        if byte_count and not self.has_room:
-            raise LogBusy(self.uncommitted_bytes, self.owner.settings.partition_uncommitted_bytes_max)
 
     def _taken(self, before: int, publisher: Publisher | None) -> None:
         """Messages were published since the intake had so many bytes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -44,6 +45,7 @@ _DELIVERY_COUNT_LIMIT = 254
 _NAME_BYTES_LIMIT = 255
 _SEGMENT_BYTES_LIMIT = 2 * 1024 * MIB
 _TRACKING_ENTRIES_LIMIT = 500_000
+_ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 
 
 class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -72,6 +74,8 @@ class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """A message of which more deliveries failed goes to `dead_letter_log`; without one, nothing comes of it."""
     dead_letter_log: str | None = None
     """Gets what failed too often and what was rejected; the name of another log of the vhost."""
+    partition_attribute: str = "partitionkey"
+    """Attribute of CloudEvents that come over HTTP whose value decides on their partition, as a key does."""
     retention_hold_bytes_max: int = GIB
     """Of what retention would remove from a partition, durable subscriptions that are behind hold back this much."""
 
@@ -87,6 +91,11 @@ class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         ):
             raise InvalidSettings(
                 "dead_letter_log", f"{self.dead_letter_log!r} is not 1 to {_NAME_BYTES_LIMIT} bytes long"
+            )
+        if _ATTRIBUTE_NAME.fullmatch(self.partition_attribute) is None:
+            raise InvalidSettings(
+                "partition_attribute",
+                f"{self.partition_attribute!r:.100} is not lower-case letters and digits",
             )
         _between("retention_hold_bytes_max", self.retention_hold_bytes_max, 0, 2**62)
 
@@ -156,6 +165,10 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Publisher references, and stored offsets, that a partition remembers; the longest unused go first."""
     tracking_expiry_ms: int = 30 * 24 * 3600 * 1000
     """References unused for longer are forgotten."""
+    idempotency_keys_max: int = 16_384
+    """Appends under a key of their own that a partition remembers, so that none is made twice; the oldest go first."""
+    idempotency_expiry_ms: int = _DAY_MS
+    """Such keys are forgotten after this time."""
     staging_bytes_max: int = 4 * 1024 * MIB
     """Uploads of staged commits that may lie on disk."""
     staging_expiry_ms: int = 24 * 3600 * 1000
@@ -167,6 +180,7 @@ class StoreSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         _between("commit_threads", self.commit_threads, 1, 64)
         _between("background_threads", self.background_threads, 1, 64)
         _between("tracking_entries_max", self.tracking_entries_max, 1, _TRACKING_ENTRIES_LIMIT)
+        _between("idempotency_keys_max", self.idempotency_keys_max, 1, _TRACKING_ENTRIES_LIMIT // 2)
 
 
 def _between(name: str, value: int, low: int, high: int) -> None:

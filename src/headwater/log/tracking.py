@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping
 
 from headwater.errors import ReferenceTooLong, TooManyOffsets
 
-__all__ = ["REFERENCE_BYTES_MAX", "Publisher", "Tracking"]
+__all__ = ["KEY_PREFIX", "REFERENCE_BYTES_MAX", "Publisher", "Tracking"]
 
 REFERENCE_BYTES_MAX = 255
+KEY_PREFIX = b"\x00key:"
+"""References that begin so stand for one append each, and have bounds of their own: they take no room of publishers."""
 
 
 class Publisher:
@@ -28,12 +30,28 @@ class Publisher:
 class Tracking:
     """What a partition remembers by reference, bounded in number and age."""
 
-    __slots__ = ("_entries_max", "_expiry_ms", "_offsets", "_publishers", "unwritten")
+    __slots__ = (
+        "_entries_max",
+        "_expiry_ms",
+        "_keys",
+        "_keys_expiry_ms",
+        "_keys_max",
+        "_offsets",
+        "_publishers",
+        "unwritten",
+    )
 
-    def __init__(self, entries_max: int, expiry_ms: int) -> None:
+    def __init__(
+        self, entries_max: int, expiry_ms: int, keys_max: int = 0, keys_expiry_ms: int | None = None
+    ) -> None:
+        """Without bounds for keys, these are the same as for publishers."""
         self._entries_max = entries_max
         self._expiry_ms = expiry_ms
+        self._keys_max = keys_max or entries_max
+        self._keys_expiry_ms = expiry_ms if keys_expiry_ms is None else keys_expiry_ms
         self._publishers: dict[bytes, Publisher] = {}
+        self._keys: dict[bytes, Publisher] = {}
+        """Those whose references begin with `KEY_PREFIX`."""
         self._offsets: dict[bytes, tuple[int, int]] = {}
         """Those on disk, each with the time of its last use."""
         self.unwritten: dict[bytes, int] = {}
@@ -41,26 +59,35 @@ class Tracking:
 
     def publisher(self, reference: bytes) -> Publisher:
         """The publisher of a reference, made if it is new."""
-        found = self._publishers.get(reference)
+        publishers = self._like(reference)
+        found = publishers.get(reference)
         if found is None:
             check_reference(reference)
-            found = self._publishers[reference] = Publisher(reference)
+            found = publishers[reference] = Publisher(reference)
         return found
 
     def forget(self, publisher: Publisher) -> None:
         """Nothing of this publisher was taken, so it need not be remembered."""
-        del self._publishers[publisher.reference]
+        del self._like(publisher.reference)[publisher.reference]
 
     @property
     def crowded(self) -> bool:
         """Whether a snapshot is due because far more references came than may be kept."""
         offsets = len(self._offsets) + len(self.unwritten)
-        return max(len(self._publishers), offsets) > self._entries_max * 5 // 4 + 16
+        return (
+            max(len(self._publishers), offsets) > self._entries_max * 5 // 4 + 16
+            or len(self._keys) > self._keys_max * 5 // 4 + 16
+        )
 
     def sequence(self, reference: bytes) -> int | None:
         """The last publishing id on disk, or None."""
-        found = self._publishers.get(reference)
+        found = self._like(reference).get(reference)
         return None if found is None or found.committed < 0 else found.committed
+
+    def gathered_sequence(self, reference: bytes) -> int | None:
+        """The last publishing id that was taken, on disk or on its way there, or None."""
+        found = self._like(reference).get(reference)
+        return None if found is None or found.sequence < 0 else found.sequence
 
     def store_offset(self, reference: bytes, offset: int) -> None:
         """Remember an offset; it is written with the next chunk."""
@@ -94,22 +121,17 @@ class Tracking:
 
     def roll_back(self) -> None:
         """What was gathered is refused: the sequences are those on disk again."""
-        for reference, publisher in list(self._publishers.items()):
-            publisher.sequence = publisher.committed
-            if publisher.committed < 0:
-                del self._publishers[reference]
+        for publishers in (self._publishers, self._keys):
+            for reference, publisher in list(publishers.items()):
+                publisher.sequence = publisher.committed
+                if publisher.committed < 0:
+                    del publishers[reference]
 
     def snapshot(self, now_ms: int) -> tuple[dict[bytes, tuple[int, int]], dict[bytes, tuple[int, int]]]:
         """What is on disk, less what expired or exceeds the bound, which is forgotten."""
-        publishers = {
-            p.reference: (p.committed, p.used_ms) for p in self._publishers.values() if p.committed >= 0
-        }
-        kept_publishers = self._kept(publishers, now_ms)
-        kept_offsets = self._kept(self._offsets, now_ms)
-        for reference in publishers.keys() - kept_publishers.keys():
-            forgotten = self._publishers[reference]
-            if forgotten.sequence == forgotten.committed:
-                del self._publishers[reference]
+        kept_publishers = self._snapshot_of(self._publishers, now_ms, self._entries_max, self._expiry_ms)
+        kept_publishers |= self._snapshot_of(self._keys, now_ms, self._keys_max, self._keys_expiry_ms)
+        kept_offsets = _kept(self._offsets, now_ms, self._entries_max, self._expiry_ms)
         self._offsets = dict(kept_offsets)
         return kept_publishers, kept_offsets
 
@@ -128,12 +150,29 @@ class Tracking:
         """Take over the updates of a chunk that recovery read."""
         self.committed(publishers, offsets, timestamp_ms)
 
-    def _kept(self, values: dict[bytes, tuple[int, int]], now_ms: int) -> dict[bytes, tuple[int, int]]:
-        kept = {r: v for r, v in values.items() if v[1] > now_ms - self._expiry_ms}
-        if len(kept) > self._entries_max:
-            newest = sorted(kept.items(), key=lambda item: item[1][1], reverse=True)
-            kept = dict(newest[: self._entries_max])
+    def _like(self, reference: bytes) -> dict[bytes, Publisher]:
+        return self._keys if reference.startswith(KEY_PREFIX) else self._publishers
+
+    def _snapshot_of(
+        self, publishers: dict[bytes, Publisher], now_ms: int, entries_max: int, expiry_ms: int
+    ) -> dict[bytes, tuple[int, int]]:
+        on_disk = {p.reference: (p.committed, p.used_ms) for p in publishers.values() if p.committed >= 0}
+        kept = _kept(on_disk, now_ms, entries_max, expiry_ms)
+        for reference in on_disk.keys() - kept.keys():
+            forgotten = publishers[reference]
+            if forgotten.sequence == forgotten.committed:
+                del publishers[reference]
         return kept
+
+
+def _kept(
+    values: dict[bytes, tuple[int, int]], now_ms: int, entries_max: int, expiry_ms: int
+) -> dict[bytes, tuple[int, int]]:
+    kept = {r: v for r, v in values.items() if v[1] > now_ms - expiry_ms}
+    if len(kept) > entries_max:
+        newest = sorted(kept.items(), key=lambda item: item[1][1], reverse=True)
+        kept = dict(newest[:entries_max])
+    return kept
 
 
 def check_reference(reference: bytes) -> None:

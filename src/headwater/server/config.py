@@ -219,6 +219,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Bytes of a request's first line, and of each of its headers, which are at most 128.",
         ),
     ] = 8190
+    http_event_bytes_max: Annotated[
+        int,
+        Meta(
+            ge=1024,
+            le=64 << 20,
+            description="Largest body of a request that publishes events; each event fits into a chunk besides.",
+        ),
+    ] = 4 << 20
+    http_default_log: Annotated[
+        str, Meta(min_length=1, description="Log that POST /events publishes to.")
+    ] = "events"
     http_idle_timeout_s: Annotated[
         float,
         Meta(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -13,14 +14,14 @@ from headwater.encoding._kernel import walk_entries
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.chunk import ReadableBuffer, largest_timestamp
 from headwater.encoding.compression import unpack_entry
-from headwater.encoding.event_filter import Filter, StoredEvent
+from headwater.encoding.event_filter import StoredEvent
 from headwater.encoding.expression_position import Bounds
 from headwater.errors import UnreadableSubBatch
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
 from headwater.log.store import wall_clock_ms
 
-__all__ = ["RecordSource", "Records", "Selection"]
+__all__ = ["RecordFilter", "RecordSource", "Records", "Selection"]
 
 RECORDS_MAX = 512
 PASSED_OVER_MAX = 2048
@@ -65,10 +66,18 @@ class Records:
         return bytes(self.data[rest if head < 0 else head : end])
 
 
+class RecordFilter(Protocol):
+    """What says which records are wanted."""
+
+    def matching(self, event: StoredEvent, spans: Sequence[int], first: int, count: int) -> list[int]:
+        """Which of `count` skimmed entries are, from the `first` one on, whose offset is that of the event."""
+        ...
+
+
 class Selection(msgspec.Struct, frozen=True):
     """What is wanted of one partition."""
 
-    filter: Filter
+    filter: RecordFilter
     latest_offset: int
     """What `@latest` is before, fixed when it was asked for."""
     bounds: Bounds

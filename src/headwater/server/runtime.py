@@ -20,7 +20,7 @@ from headwater.log.partition import PartitionState
 from headwater.log.store import Store
 from headwater.server.amqp.clients import amqp_clients
 from headwater.server.amqp.door import Door as AmqpDoor
-from headwater.server.amqp.door import make_amqp_door
+from headwater.server.amqp.door import make_amqp_door, make_nodes
 from headwater.server.amqp.listener import AmqpListener
 from headwater.server.amqp.listener import close_connections as close_amqp_connections
 from headwater.server.amqp.management.agent import Agent
@@ -37,6 +37,7 @@ from headwater.server.health import DataHealth, Health, ServerState
 from headwater.server.http.application import EndpointGroup, make_application
 from headwater.server.http.authentication import BasicAuthentication
 from headwater.server.http.connections import ConnectionEndpoints
+from headwater.server.http.events.endpoints import EventEndpoints
 from headwater.server.http.groups import GroupEndpoints
 from headwater.server.http.listener import HttpLimits, HttpListener
 from headwater.server.http.logs import LogEndpoints
@@ -300,8 +301,11 @@ class Server:
         assert self._consumers is not None, "the doors are opened in their order"
         amqp = AmqpOverWebSocket(self._amqp, settings.amqp_websocket_origin)
         figures = HttpFigures()
+        nodes = make_nodes(door.store, self._access, settings, "http")
+        events = EventEndpoints(nodes, settings.http_default_log, settings.http_event_bytes_max)
         groups: list[EndpointGroup] = [
             LogEndpoints(door.store, door.delete_log),
+            events,
             UserEndpoints(catalogue),
             ConnectionEndpoints(self._clients),
             MetricsEndpoints(self._metrics),
@@ -310,6 +314,7 @@ class Server:
         ]
         serving = Serving(self._access, self._authentication, figures)
         application = make_application(serving, self.health, groups, {PREFIX: management}, amqp)
+        application.on_shutdown.append(events.end)
         limits = HttpLimits(
             settings.http_connections_max,
             settings.http_header_bytes_max,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from headwater.server.amqp.connection import AmqpProtocol
     from headwater.server.amqp.container import Container
 
-__all__ = ["Door", "LinkKey", "make_amqp_door"]
+__all__ = ["Door", "LinkKey", "make_amqp_door", "make_nodes"]
 
 READ_BUFFER_BYTES = 1 << 20
 OFFERED_CAPABILITIES = (Symbol("ANONYMOUS-RELAY"), EVENT_STREAMS, Symbol("SHARED-SUBS"))
@@ -69,16 +69,21 @@ def make_amqp_door(
         step_timeout_s=settings.amqp_handshake_timeout_s,
         failure_delay_s=settings.sasl_failure_delay_s,
     )
+    container_id = f"headwater-{uuid.uuid4()}"
+    nodes = make_nodes(store, access, settings, "amqp")
+    nodes.delete_left_over()
+    return Door(store, access, sasl, loop, limits, nodes, consumers, container_id, agent)
+
+
+def make_nodes(store: Store, access: Access, settings: Settings, door: str) -> Nodes:
+    """Logs by address, made when they are missing as the settings want it."""
     pattern = settings.auto_create_pattern
     auto_create = AutoCreate(
         settings.auto_create,
         settings.auto_create_partitions,
         None if pattern is None else compile_pattern(pattern),
     )
-    container_id = f"headwater-{uuid.uuid4()}"
-    nodes = Nodes(store, access, auto_create)
-    nodes.delete_left_over()
-    return Door(store, access, sasl, loop, limits, nodes, consumers, container_id, agent)
+    return Nodes(store, access, auto_create, door)
 
 
 class Door:

@@ -97,7 +97,9 @@ class LogNode(msgspec.Struct, frozen=True):
 class Nodes:
     """Logs by address, for users who may do with them what they ask for."""
 
-    def __init__(self, store: Store, access: Access, auto_create: AutoCreate) -> None:
+    def __init__(self, store: Store, access: Access, auto_create: AutoCreate, door: str = "amqp") -> None:
+        """The audit log says at which door a log was made."""
+        self._door = door
         self._store = store
         self._access = access
         self._auto_create = auto_create
@@ -115,7 +117,7 @@ class Nodes:
         name = _name_of(address)
         if not self._access.may_read(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not read {name!r:.100}")
-        found = self._find(vhost, name)
+        found = self.find(vhost, name)
         if found is None and creates:
             return self._created(identity, vhost, name, partition_id)
         if found is None:
@@ -131,7 +133,7 @@ class Nodes:
             raise Refused(
                 Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r:.100}"
             )
-        found = self._find(vhost, name)
+        found = self.find(vhost, name)
         return (
             self._created(identity, vhost, name, partition_id) if found is None else found.bound(partition_id)
         )
@@ -141,7 +143,7 @@ class Nodes:
         name = _name_of(address)
         if not is_own and not self._access.may_write(identity, vhost, name):
             raise Refused(Condition.UNAUTHORIZED_ACCESS, f"user {identity.user!r} may not write to {name!r}")
-        found = self._find(vhost, name)
+        found = self.find(vhost, name)
         if found is None:
             raise Refused(Condition.NOT_FOUND, f"there is no node {name!r} to reply to")
         return found
@@ -172,7 +174,8 @@ class Nodes:
             if _DYNAMIC_NAME.fullmatch(name) and log.definition.is_asked_for_by(_DYNAMIC_SETTINGS):
                 self.delete(vhost, name)
 
-    def _find(self, vhost: str, name: str) -> LogNode | None:
+    def find(self, vhost: str, name: str) -> LogNode | None:
+        """The node of a name, if there is one."""
         log = self._store.logs.get((vhost, name))
         if log is not None:
             return whole(log)
@@ -202,7 +205,7 @@ class Nodes:
             # First, so that a link that is refused makes no log.
             _check_partition(partition_id, tuple(map(str, range(policy.partition_count))), name)
         made = self._make(vhost, name, policy.partition_count, LogSettings())
-        note_change(identity.user, "", "amqp", f"auto_create {name!r} in {vhost!r}", "created")
+        note_change(identity.user, "", self._door, f"auto_create {name!r} in {vhost!r}", "created")
         return made.bound(partition_id)
 
     def _make(self, vhost: str, name: str, partition_count: int, settings: LogSettings) -> LogNode:

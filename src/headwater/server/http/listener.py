@@ -90,7 +90,7 @@ class HttpListener:
 class HttpProtocol(web.RequestHandler):
     """A connection of the library's, counted and bounded; what is no HTTP is answered like any other error."""
 
-    __slots__ = ("_is_refused", "_listener", "_unread", "may_stall")
+    __slots__ = ("_is_refused", "_listener", "_unread", "may_stall", "when_lost")
 
     def __init__(self, listener: HttpListener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         limits = listener.limits
@@ -108,6 +108,8 @@ class HttpProtocol(web.RequestHandler):
         self._unread: asyncio.TimerHandle | None = None
         self.may_stall = False
         """Whether the client may leave unread what was sent for as long as it likes: a WebSocket bounds it itself."""
+        self.when_lost: Callable[[], None] | None = None
+        """Called at its end, for a request that would not see that before it writes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         listener = self._listener
@@ -124,6 +126,8 @@ class HttpProtocol(web.RequestHandler):
             self._listener.connection_count -= 1
             self._is_read_again()
             super().connection_lost(exc)
+            if self.when_lost is not None:
+                self.when_lost()
 
     def data_received(self, data: bytes) -> None:
         if not self._is_refused:

@@ -53,6 +53,8 @@ __all__ = [
     "GROUP_EXISTS",
     "INTERNAL",
     "INVALID",
+    "INVALID_EVENT",
+    "KEY_REUSED",
     "LOG_EXISTS",
     "NOT_ALLOWED",
     "NOT_DURABLE",
@@ -113,6 +115,7 @@ class Kind:
 
 BAD_REQUEST = Kind(400, "bad-request", "The request is not as it must be")
 INVALID = Kind(422, "invalid", "The request is well formed, and a value in it cannot be used")
+INVALID_EVENT = Kind(400, "invalid-cloudevent", "What was sent is no CloudEvent")
 UNAUTHORIZED = Kind(401, "not-authorized", "Name and password, or a certificate, are needed")
 FORBIDDEN = Kind(403, "forbidden", "This user may not do that")
 NOT_FOUND = Kind(404, "not-found", "There is nothing here")
@@ -134,6 +137,7 @@ VHOST_EXISTS = Kind(409, "vhost-exists", "A vhost of this name is there already"
 FULL = Kind(409, "full", "There are as many as there may be")
 TOO_LARGE = Kind(413, "payload-too-large", "The body is too large")
 NOT_JSON = Kind(415, "unsupported-media-type", "The body is of another type than is taken here")
+KEY_REUSED = Kind(422, "idempotency-key-reused", "The key stands for another request")
 UPGRADE = Kind(426, "upgrade-required", "Another protocol is spoken here")
 INTERNAL = Kind(500, "internal-server-error", "The server failed")
 STORAGE = Kind(

@@ -87,7 +87,7 @@ class _Served:
         self._lists = {
             field.encode_name
             for field in msgspec.structs.fields(endpoint.query)
-            if str(field.type).startswith(("list", "tuple"))
+            if str(field.type).removeprefix("typing.Annotated[").startswith(("list", "tuple"))
         }
         self._takes_json = endpoint.body is not None and not isinstance(endpoint.body, Media)
         self._decoder = msgspec.json.Decoder(endpoint.body) if self._takes_json else None
