@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import subprocess
 import sys
 
@@ -57,7 +58,8 @@ def _beside_plain(server: Server, log: str, *options: str) -> Values:
     plain = _received(server, log)
     values = _received(server, log, *options)
     values["of plain"] = values["rate"] / plain["rate"]
-    values["CPU of plain"] = values["CPU"] / plain["CPU"]
+    # The clock of a process ticks every 10 ms: a trial on small logs may see none of it.
+    values["CPU of plain"] = values["CPU"] / plain["CPU"] if plain["CPU"] else math.nan
     return values
 
 
