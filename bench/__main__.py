@@ -22,6 +22,7 @@ from headwater.encoding._kernel import COMPILED
 CASES = (
     "kernel",
     "expression",
+    "cloudevents",
     "filters",
     "append",
     "append_1k",

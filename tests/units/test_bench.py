@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FIGURES = {
     "kernel": 22,
     "expression": 9,
+    "cloudevents": 12,
     "filters": 21,
     "append": 13,
     "append_1k": 6,

@@ -35,7 +35,7 @@ if cython.compiled:
         skip,
         text_start,
     )
-    from cython.cimports.headwater.encoding._cloudevents_text_kernel import allowed
+    from cython.cimports.headwater.encoding._cloudevents_text_kernel import allowed, kind_of, slot_of
     from cython.cimports.libc.string import memcmp
 else:
     from headwater.encoding._amqp_walk_kernel import (
@@ -48,7 +48,7 @@ else:
         skip,
         text_start,
     )
-    from headwater.encoding._cloudevents_text_kernel import allowed
+    from headwater.encoding._cloudevents_text_kernel import allowed, kind_of, slot_of
 
 __all__ = [
     "ATTRIBUTES_MAX",
@@ -177,7 +177,9 @@ class MessageAttributes:
     @cython.inline
     def _examined(self) -> cython.Py_ssize_t:
         if self._status == _UNEXAMINED:
-            self._status = _examine(_first(self._bytes), self._start, self._end, self._fields, 0, False)
+            self._status = _examine(
+                _first(self._bytes), self._start, self._end, _integers(self._fields), 0, False
+            )
         return self._status
 
     def _structured(self, name: str) -> object:
@@ -212,7 +214,8 @@ def find_attributes(
     buffer_bytes: cython.Py_ssize_t = len(buffer)
     p: cython.p_const_uchar = _readable(buffer)
     ends: cython.const[cython.longlong][::1] = spans
-    fields: cython.longlong[::1] = found
+    view: cython.longlong[::1] = found
+    fields: cython.p_longlong = _integers(view)
     others: cython.Py_ssize_t = 0
     i: cython.Py_ssize_t
     for i in range(count):  # what stands in front of the rest says nothing of attributes
@@ -232,7 +235,7 @@ def _examine(
     p: cython.p_const_uchar,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    fields: cython.longlong[::1],
+    fields: cython.p_longlong,
     row: cython.Py_ssize_t,
     is_strict: cython.bint,
 ) -> cython.Py_ssize_t:
@@ -262,7 +265,7 @@ def _sections(
     p: cython.p_const_uchar,
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    fields: cython.longlong[::1],
+    fields: cython.p_longlong,
     row: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
     """Find content-type, application properties and body."""
@@ -299,7 +302,7 @@ def _sections(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _properties(
-    p: cython.p_const_uchar, fields: cython.longlong[::1], row: cython.Py_ssize_t, is_strict: cython.bint
+    p: cython.p_const_uchar, fields: cython.p_longlong, row: cython.Py_ssize_t, is_strict: cython.bint
 ) -> cython.Py_ssize_t:
     """Find the attributes among the application properties."""
     position: cython.Py_ssize_t = fields[row + 4]
@@ -340,13 +343,13 @@ def _attribute(
     key: cython.Py_ssize_t,
     value: cython.Py_ssize_t,
     behind: cython.Py_ssize_t,
-    fields: cython.longlong[::1],
+    fields: cython.p_longlong,
     row: cython.Py_ssize_t,
     is_strict: cython.bint,
 ) -> cython.Py_ssize_t:
     """Note where a value stands; gives what is wrong with it, or 0."""
     name: cython.Py_ssize_t = text_start(p, key) + 12
-    slot: cython.Py_ssize_t = _slot(p, name, value - name)
+    slot: cython.Py_ssize_t = slot_of(p, name, value - name)
     if slot == 6:  # the content-type counts
         return 0
     if slot < 0:
@@ -367,7 +370,7 @@ def _attribute(
         return -6
     if slot == 8:
         return 0 if behind - text == 3 and p[text] == 49 and p[text + 1] == 46 and p[text + 2] == 48 else -6
-    if is_strict and not allowed(_kind(slot), p, text, behind):
+    if is_strict and not allowed(kind_of(slot), p, text, behind):
         return -6
     return 0
 
@@ -396,7 +399,7 @@ def _native(p: cython.p_const_uchar, value: cython.Py_ssize_t, slot: cython.Py_s
 @cython.cfunc
 @cython.exceptval(check=False)
 def _outside(
-    p: cython.p_const_uchar, end: cython.Py_ssize_t, fields: cython.longlong[::1], row: cython.Py_ssize_t
+    p: cython.p_const_uchar, end: cython.Py_ssize_t, fields: cython.p_longlong, row: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
     """What is wrong with content-type and body, or 0."""
     at: cython.Py_ssize_t = fields[row + 6]
@@ -459,35 +462,6 @@ def _is_prefixed(p: cython.p_const_uchar, name: cython.Py_ssize_t, end: cython.P
     if name < 0 or end - name < 12 or (p[name + 11] != 95 and p[name + 11] != 58):
         return False
     return _are_equal(p, name, b"cloudEvents", 0, 11)
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _slot(p: cython.p_const_uchar, name: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The field of an attribute that CloudEvents defines, -1 of an extension."""
-    if size == 2:
-        return 9 if _are_equal(p, name, b"id", 0, 2) else -1
-    if size == 4:
-        return 11 if _are_equal(p, name, b"type", 0, 4) else 13 if _are_equal(p, name, b"time", 0, 4) else -1
-    if size == 6:
-        return 10 if _are_equal(p, name, b"source", 0, 6) else -1
-    if size == 7:
-        return 12 if _are_equal(p, name, b"subject", 0, 7) else -1
-    if size == 10:
-        return 14 if _are_equal(p, name, b"dataschema", 0, 10) else -1
-    if size == 11:
-        return 8 if _are_equal(p, name, b"specversion", 0, 11) else -1
-    if size == 15:
-        return 6 if _are_equal(p, name, b"datacontenttype", 0, 15) else -1
-    return -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _kind(slot: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """What the text of an attribute has to be."""
-    return 1 if slot == 10 else 2 if slot == 14 else 3 if slot == 13 else 0
 
 
 @cython.cfunc
@@ -598,3 +572,13 @@ def _check_span(size: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.P
     if start < 0 or end < start or size < end:
         raise ValueError(f"{start} to {end} is no span of a buffer of {size} bytes")
     return True
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _integers(view: cython.longlong[::1]) -> cython.p_longlong:
+    if cython.compiled:
+        return cython.address(view[0])
+    else:
+        return view

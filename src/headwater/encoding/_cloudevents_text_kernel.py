@@ -15,6 +15,9 @@ from __future__ import annotations
 
 import cython
 
+if cython.compiled:
+    from cython.cimports.libc.string import memcmp
+
 __all__ = [
     "COMPILED",
     "MEDIA_TYPE",
@@ -25,6 +28,8 @@ __all__ = [
     "URI_REFERENCE",
     "allowed",
     "is_allowed",
+    "kind_of",
+    "slot_of",
     "timestamp_ms",
     "timestamp_text",
 ]
@@ -127,7 +132,7 @@ def timestamp_ms(text: bytes) -> object:
         return None
     fraction: cython.longlong = 0
     if size == 24:
-        fraction = 100 * (p[20] - 48) + 10 * (p[21] - 48) + (p[22] - 48)
+        fraction = 100 * (p[20] - 48) + _two(p, 21)
     if size != 20 and fraction == 0:
         return None
     year: cython.longlong = 100 * _two(p, 0) + _two(p, 2) + 400
@@ -138,6 +143,46 @@ def timestamp_ms(text: bytes) -> object:
     days += (153 * month + 2) // 5 + _two(p, 8) - 1 + 60 - 146_097
     seconds: cython.longlong = 3600 * _two(p, 11) + 60 * _two(p, 14) + _two(p, 17)
     return _YEAR_0_MS + days * _DAY_MS + 1000 * seconds + fraction
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def slot_of(p: cython.p_const_uchar, name: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """The field of an attribute that CloudEvents defines, -1 of an extension."""
+    if size == 2:
+        return 9 if _are_equal(p, name, b"id", 2) else -1
+    if size == 4:
+        return 11 if _are_equal(p, name, b"type", 4) else 13 if _are_equal(p, name, b"time", 4) else -1
+    if size == 6:
+        return 10 if _are_equal(p, name, b"source", 6) else -1
+    if size == 7:
+        return 12 if _are_equal(p, name, b"subject", 7) else -1
+    if size == 10:
+        return 14 if _are_equal(p, name, b"dataschema", 10) else -1
+    if size == 11:
+        return 8 if _are_equal(p, name, b"specversion", 11) else -1
+    if size == 15:
+        return 6 if _are_equal(p, name, b"datacontenttype", 15) else -1
+    return -1
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def kind_of(slot: cython.Py_ssize_t) -> cython.Py_ssize_t:
+    """What the text of an attribute has to be."""
+    return 1 if slot == 10 else 2 if slot == 14 else 3 if slot == 13 else 0
+
+
+@cython.cfunc
+@cython.inline
+@cython.exceptval(check=False)
+def _are_equal(
+    p: cython.p_const_uchar, at: cython.Py_ssize_t, name: cython.p_const_uchar, size: cython.Py_ssize_t
+) -> cython.bint:
+    if cython.compiled:
+        return memcmp(p + at, name, size) == 0
+    else:
+        return p[at : at + size] == name
 
 
 @cython.cfunc
