@@ -314,6 +314,18 @@ def test_with_settle_mode_second_ours_comes_when_the_outcome_is_on_disk(
         answered += 1 + (answer.first if answer.last is None else answer.last) - answer.first
 
 
+@pytest.mark.clause("TS-7", "TS-11")
+def test_with_settle_mode_second_what_is_not_durable_is_settled_at_once(
+    peer: AmqpWire, publish: Publisher, log: str
+) -> None:
+    subscribe(peer, log, "sub", "shared", second=True)
+    publish(3)
+    came = peer.messages(3)
+    peer.send(Disposition(Role.RECEIVER, came[0].id, came[2].id, settled=False, state=Accepted()))
+    answer = peer.take(Disposition)
+    assert (answer.first, answer.last, answer.settled) == (came[0].id, came[2].id, True)
+
+
 # What the receiver does not take
 
 

@@ -57,3 +57,11 @@ def test_a_cursor_that_is_deleted_is_written_no_more_and_holds_nothing_up() -> N
     assert flushes.begin(1) == []
     flushes.failed(flush)
     assert flushes.begin(1) == []
+
+
+def test_nothing_waits_for_a_cursor_that_is_not_durable() -> None:
+    flushes: CursorFlushes[str, str] = CursorFlushes()
+    cursor: Cursor[str] = Cursor(0)
+    cursor.take("consumer", 1, 10)
+    sequence = cursor.settle("consumer", 0, 1, Outcome.ACCEPTED)
+    assert flushes.wait(cursor, sequence, "at once") == ["at once"]

@@ -176,6 +176,11 @@ class Cursor(Generic[C]):
         return min([self.next_offset, *(first for first in firsts if first is not None)])
 
     @property
+    def is_durable(self) -> bool:
+        """Whether it is flushed; one that is no more is not, either."""
+        return self._changed is not None
+
+    @property
     def unsettled_count(self) -> int:
         """Messages that consumers hold."""
         return self._unsettled_count

@@ -47,8 +47,11 @@ class CursorFlushes(Generic[C, W]):
         self._waiting: dict[Cursor[C], deque[tuple[int, W]]] = {}
 
     def wait(self, cursor: Cursor[C], sequence: int, what: W) -> list[W]:
-        """Give this back when the settlement of that sequence is durable: now, or with `done`."""
-        if sequence <= cursor.durable_sequence:
+        """Give this back when the settlement of that sequence is durable: now, or with `done`.
+
+        Of a cursor that is not durable nothing outlives the server: there is nothing to wait for.
+        """
+        if sequence <= cursor.durable_sequence or not cursor.is_durable:
             return [what]
         self._waiting.setdefault(cursor, deque()).append((sequence, what))
         return []
