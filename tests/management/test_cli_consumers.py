@@ -18,7 +18,7 @@ from tests.management.conftest import PASSWORD
 from tests.management.test_amqp_connections import connected
 from tests.management.test_cli import Commands
 from tests.management.test_logs import made
-from tests.peers.consuming import Durable, InGroup, detach, last_words, publish, receive, receiver
+from tests.peers.consuming import Durable, InGroup, detach, last_words, publish, receive, receiver, synced
 from tests.peers.servers import HOST, Server
 
 
@@ -111,6 +111,28 @@ def test_every_answer_can_be_had_as_json(
     assert commands.json("subscription", "reset", id_, "--to", "earliest")["lag"] == 6
     assert commands.json("subscription", "end", id_) == {"ended": id_}
     assert commands.json("group", "end", log, "billing") == {"ended": "billing", "log": log}
+
+
+def test_names_that_peers_chose_do_nothing_to_the_terminal(
+    commands: Commands, amqp: BlockingConnection, log: str
+) -> None:
+    name = f"\x1b[31m{log}\u202e\n"
+    detach(receiver(amqp, log, name, Durable()))
+    receiver(amqp, log, name, InGroup(name))
+    synced(amqp)
+    id_ = commands.json("subscription", "list", "--log", log)["subscriptions"][0]["id"]
+    shown = [
+        commands.succeed("group", "list", "--log", log),
+        commands.succeed("group", "info", log, name),
+        commands.succeed("subscription", "list", "--log", log),
+        commands.succeed("subscription", "info", id_),
+        commands.succeed("subscription", "reset", id_, "--to", "latest"),
+        commands.succeed("group", "end", log, name),
+    ]
+    for text in shown:
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+        assert "\\x1b[31m" in text.replace("\n", "")
 
 
 @pytest.mark.parametrize(

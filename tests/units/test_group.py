@@ -339,7 +339,7 @@ def test_a_reset_moves_the_group_and_parts_with_those_who_had_these_partitions()
     assert group.settle("a1", 0, 0, 10, Outcome.ACCEPTED)[1] == []
     assert attach(group, "a1", partition=0, epoch=7) == [Attached("a1", 0, 7, False)]
     assert [each.run for each in group.take("a1", 3, {0: 100})] == [Run(5, 8, 0)]
-    assert group.cursors.by_partition[1].held_count("b1") == 10
+    assert group.cursors.held_counts() == {"a1": 3, "b1": 10}
 
 
 def test_a_reset_gives_a_partition_to_who_waits_and_a_position_to_one_that_had_none() -> None:

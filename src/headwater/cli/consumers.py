@@ -28,6 +28,7 @@ __all__ = [
     "asking",
     "link_table",
     "partition_table",
+    "printable",
     "say",
     "show",
     "table_of",
@@ -92,7 +93,15 @@ def asking(
 
 def say(as_json: bool, line: str, answer: dict[str, Any]) -> None:
     """Tell what was done."""
-    typer.echo(json.dumps(answer) if as_json else line)
+    typer.echo(json.dumps(answer) if as_json else printable(line))
+
+
+def printable(value: object) -> str:
+    """Text that peers chose, without what a terminal would obey."""
+    text = str(value)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
 def show(
@@ -136,7 +145,7 @@ def table_of(
     for number in numbers:
         table.add_column(number, justify="right")
     for row in rows:
-        table.add_row(*(Text("-" if cell is None else str(cell)) for cell in row))
+        table.add_row(*(Text("-" if cell is None else printable(cell)) for cell in row))
     return table
 
 

@@ -19,6 +19,7 @@ from headwater.cli.consumers import (
     asking,
     link_table,
     partition_table,
+    printable,
     say,
     show,
     table_of,
@@ -111,8 +112,9 @@ def _described(group: dict[str, Any]) -> Iterator[RenderableType]:
 
     made_by = "an operator" if group["is_configured"] else "its links"
     yield Text(
-        f"{group['name']} of {group['log']}: made by {made_by}, {group['member_count']} members, "
-        f"lag {group['lag']}, {group['unsettled_count']} unsettled, {group['lost_count']} lost"
+        f"{printable(group['name'])} of {printable(group['log'])}: made by {made_by}, "
+        f"{group['member_count']} members, lag {group['lag']}, {group['unsettled_count']} unsettled, "
+        f"{group['lost_count']} lost"
     )
     yield Text("\n".join(f"  {name} = {value}" for name, value in group["policy"].items()))
     yield partition_table(group["partitions"])

@@ -20,6 +20,7 @@ from headwater.cli.consumers import (
     asking,
     link_table,
     partition_table,
+    printable,
     say,
     show,
     table_of,
@@ -118,7 +119,7 @@ def _described(subscription: dict[str, Any]) -> Iterator[RenderableType]:
         f"for {user} from {of}, lag {subscription['lag']}, {subscription['lost_count']} lost"
     )
     expiry = f"  expires: {subscription['expiry']}, {subscription['timeout_ms']} ms"
-    yield Text("\n".join([head, expiry, *filters]))
+    yield Text("\n".join(printable(line) for line in (head, expiry, *filters)))
     yield partition_table(subscription["partitions"])
     if subscription["consumers"]:
         yield link_table(subscription["consumers"])

@@ -217,10 +217,9 @@ class Cursor(Generic[C]):
         """What a consumer holds."""
         return list(self._unsettled.get(consumer, ()))
 
-    def held_count(self, consumer: C) -> int:
-        """Messages that a consumer holds."""
-        held = self._unsettled.get(consumer)
-        return 0 if held is None else held.count
+    def held_counts(self) -> Iterator[tuple[C, int]]:
+        """Consumers that hold messages, and how many."""
+        return ((consumer, held.count) for consumer, held in self._unsettled.items())
 
     def available(self, end: int) -> int:
         """Messages of a partition that ends at `end` which could be handed out to somebody."""

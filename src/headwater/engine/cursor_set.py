@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
@@ -105,9 +106,13 @@ class CursorSet(Generic[C]):
         """Messages that are not settled."""
         return sum(cursor.lag(ends.get(number, 0)) for number, cursor in self.by_partition.items())
 
-    def held_count(self, consumer: C) -> int:
-        """Messages that a consumer holds."""
-        return sum(cursor.held_count(consumer) for cursor in self.by_partition.values())
+    def held_counts(self) -> Counter[C]:
+        """Messages that each consumer holds."""
+        found: Counter[C] = Counter()
+        for cursor in self.by_partition.values():
+            for consumer, count in cursor.held_counts():
+                found[consumer] += count
+        return found
 
     @property
     def lost_count(self) -> int:

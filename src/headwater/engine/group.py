@@ -129,6 +129,14 @@ class Group(Generic[M]):
         found = self._members.get(member)
         return self._pending[member][0].link if found is None else found.asked.link
 
+    def holdings(self) -> dict[M, list[int]]:
+        """What `partitions_of` says of each member that has any."""
+        found: dict[M, list[int]] = {}
+        for number, share in self._shares.items():
+            if share.owner is not None and share.moves_to is None:
+                found.setdefault(share.owner, []).append(number)
+        return found
+
     def partitions_of(self, member: M) -> tuple[int, ...]:
         """Those whose messages the member gets now."""
         return tuple(number for number, share in self._owned(member) if share.moves_to is None)

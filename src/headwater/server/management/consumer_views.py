@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote
 
@@ -70,7 +70,7 @@ class View:
         return GroupShown(
             **self._of_group(group),
             policy={name: getattr(settings, name) for name in GROUP_POLICIES},
-            members=[_member(group, each, place) for each in (*group.members, *group.pending)],
+            members=list(_members(group, place)),
             partitions=[
                 _group_position(group, number, epoch, place) for number, epoch in group.epochs.items()
             ],
@@ -87,11 +87,11 @@ class View:
         if isinstance(subscription, LiveReceiver):
             return self._receiver(subscription)
         id_, cursors = subscription.definition.id, subscription.cursors
-        place = self._place(id_.vhost, id_.log)
+        place, held = self._place(id_.vhost, id_.log), cursors.held_counts()
         return SubscriptionShown(
             **self._of_subscription(subscription),
             consumers=[
-                ConsumerShown(**_consumer(each, link, cursors))
+                ConsumerShown(**_consumer(each, link, held[each]))
                 for each, link in subscription.consumers.items()
             ],
             partitions=[
@@ -247,22 +247,25 @@ def _group_position(group: Group[Member], number: int, epoch: int, place: _Place
     )
 
 
-def _consumer(consumer: Consumer, link: LinkId, cursors: CursorSet[Any]) -> dict[str, Any]:
+def _consumer(consumer: Consumer, link: LinkId, unsettled_count: int) -> dict[str, Any]:
     return {
         "container": link.container,
         "link": link.name,
         "user": link.user,
         "connection": consumer.connection_name,
-        "unsettled_count": cursors.held_count(consumer),
+        "unsettled_count": unsettled_count,
     }
 
 
-def _member(group: Group[Member], member: Member, place: _Place) -> MemberShown:
-    return MemberShown(
-        **_consumer(member, group.link_of(member), group.cursors),
-        is_waiting=member in group.pending,
-        partitions=[place.id_of(number) for number in group.partitions_of(member)],
-    )
+def _members(group: Group[Member], place: _Place) -> Iterator[MemberShown]:
+    held, holdings = group.cursors.held_counts(), group.holdings()
+    for members, is_waiting in ((group.members, False), (group.pending, True)):
+        for member in members:
+            yield MemberShown(
+                **_consumer(member, group.link_of(member), held[member]),
+                is_waiting=is_waiting,
+                partitions=[place.id_of(number) for number in holdings.get(member, ())],
+            )
 
 
 def _filter_texts(encoded: bytes) -> dict[str, str]:
