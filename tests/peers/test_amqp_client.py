@@ -27,8 +27,10 @@ from headwater.encoding.amqp_message import (
     encode_message,
 )
 from headwater.encoding.amqp_types import Symbol
+from tests.peers.proton_clients import connected
 from tests.peers.proton_node import ProtonNode
 from tests.peers.servers import HOST, Server
+from tests.peers.test_event_streams_proton import make_log
 from tests.stream_peer import run, wait_for
 
 ANONYMOUS = Credentials(mechanism="ANONYMOUS")
@@ -205,3 +207,37 @@ def test_a_connection_is_encrypted_and_a_certificate_says_who_comes(tls_server: 
             await AmqpConnection.connect_url(f"amqps://{HOST}:{tls_server.amqp_port}", tls=context)
 
     run(work)
+
+
+@pytest.mark.clause("ES-31")
+def test_what_is_sent_on_from_a_log_does_not_say_which_link_it_came_on(
+    node: ProtonNode, server: Server, stream: str
+) -> None:
+    """Forwarding from a dynamic group of Headwater to a node of Proton."""
+    with connected(server) as connection:
+        make_log(connection, stream, 2, group_binding="dynamic")
+
+    async def forward(target: AmqpConnection) -> None:
+        async with await AmqpConnection.connect(Address(HOST, server.amqp_port)) as source:
+            group = {"event-streams-consumer-group": "g"}
+            receiver = await AmqpReceiver.open(source, stream, properties=group)
+            await (await AmqpSender.open(source, stream)).send(data_section(b"an event"))
+            came = await receiver.receive(WAIT_S)
+            assert came is not None
+            told = came.decode().delivery_annotations
+            assert told is not None
+            assert {"event-streams-source-partition", "event-streams-associated-partitions-changed"} <= set(
+                told
+            )
+            await (await AmqpSender.open(target, "queue")).forward([came.data])
+        there = await AmqpReceiver.open(target, "queue")
+        arrived = await there.receive(WAIT_S)
+        assert arrived is not None
+        message = arrived.decode()
+        assert body_of(arrived.data) == b"an event"
+        assert set(message.delivery_annotations or {}) == {
+            "event-streams-timestamp",
+            "event-streams-offset",
+        }
+
+    at(node, forward)

@@ -11,6 +11,8 @@ __all__ = [
     "GROUP_KEY",
     "INFORMATION_SUFFIX",
     "PARTITION",
+    "PARTITIONS_CHANGED",
+    "SOURCE_PARTITION",
     "TARGET_PARTITION",
 ]
 
@@ -24,6 +26,14 @@ EPOCH = Symbol("event-streams-epoch")
 """A property of links: of several receivers of a group, the one with the greatest has the partition."""
 TARGET_PARTITION = Symbol("event-streams-target-partition")
 """A delivery annotation: where a message is to go."""
+SOURCE_PARTITION = Symbol("event-streams-source-partition")
+"""A delivery annotation: which partition a message comes from."""
+PARTITIONS_CHANGED = (
+    Symbol("event-streams-associated-partitions-changed"),
+    Symbol("event-streams-assigned-partitions-changed"),
+)
+"""A delivery annotation: the partitions that a link has now, and before had others. The text has both names for it; the
+first one is sent, and both are read."""
 GROUP_KEY = Symbol("event-streams-group-key")
 """A message annotation: messages with the same one go to the same partition."""
 INFORMATION_SUFFIX = "/$info"

@@ -18,6 +18,7 @@ from headwater.client.amqp_link import AmqpLink
 from headwater.client.amqp_sent import SentBatch, Unsettled
 from headwater.client.amqp_session import AmqpSession
 from headwater.client.errors import MessageTooLarge
+from headwater.client.forwarding import to_send_on
 from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Message, data_section, encode_message
 from headwater.encoding.chunk import ReadableBuffer
@@ -97,6 +98,11 @@ class AmqpSender(AmqpLink):
     async def send(self, message: bytes | Message) -> None:
         """Send one message and wait until it is accepted; raises MessageRefused if it is not."""
         await self.send_batch([message if isinstance(message, bytes) else encode_message(message)])
+
+    async def forward(self, messages: Sequence[bytes]) -> None:
+        """Send on messages as a receiver got them, less what held for its link alone, and wait until all are accepted;
+        raises MessageRefused if some are not."""
+        await self.send_batch([to_send_on(each) for each in messages])
 
     async def send_batch(self, messages: Sequence[bytes], *, as_data: bool = False) -> None:
         """Send messages and wait until all are accepted; raises MessageRefused if some are not."""
