@@ -28,6 +28,8 @@ class ProtonNode(MessagingHandler):
         self.port = 0
         self.settled: list[str] = []
         """What became of what it delivered, by the names of the outcomes."""
+        self.instructions: list[dict[Any, Any] | None] = []
+        """The delivery annotations of what it was sent, which end here."""
         self._messages: defaultdict[str | None, deque[Message]] = defaultdict(deque)
         self._links: defaultdict[str | None, list[Sender]] = defaultdict(list)
         self._injector = EventInjector()
@@ -90,6 +92,7 @@ class ProtonNode(MessagingHandler):
         else:
             self.accept(event.delivery)
             to = address or event.message.address
+            self.instructions.append(event.message.instructions)
             event.message.instructions = None
             self._messages[to].append(event.message)
             self._dispatch(to)

@@ -230,14 +230,7 @@ def test_what_is_sent_on_from_a_log_does_not_say_which_link_it_came_on(
                 told
             )
             await (await AmqpSender.open(target, "queue")).forward([came.data])
-        there = await AmqpReceiver.open(target, "queue")
-        arrived = await there.receive(WAIT_S)
-        assert arrived is not None
-        message = arrived.decode()
-        assert body_of(arrived.data) == b"an event"
-        assert set(message.delivery_annotations or {}) == {
-            "event-streams-timestamp",
-            "event-streams-offset",
-        }
+        (instructions,) = node.instructions
+        assert set(instructions or {}) == {"event-streams-timestamp", "event-streams-offset"}
 
     at(node, forward)
