@@ -269,7 +269,8 @@ def test_both_forms_find_the_same_whatever_bytes_come(data: bytes, is_strict: bo
     def seen(form: Any) -> tuple[Any, ...]:
         attributes = form.MessageAttributes(memoryview(bytearray(data)), 0, len(data))
         given_ = [attributes.get(name) for name in names]
-        return given_, attributes.items(), attributes.status, attributes.content_type, attributes.fields()
+        fields = [attributes.field(number) for number in range(FIELDS)]
+        return given_, attributes.items(), attributes.status, attributes.content_type, fields
 
     same(seen)
 
@@ -303,6 +304,9 @@ def test_a_content_type_that_is_no_text_makes_no_event(form: Any) -> None:
 def test_a_span_outside_of_the_buffer_is_refused(form: Any) -> None:
     with pytest.raises(ValueError, match="no span"):
         form.MessageAttributes(b"abc", 0, 4)
+    for number in (-1, FIELDS):
+        with pytest.raises(ValueError, match="no field"):
+            form.MessageAttributes(b"abc", 0, 3).field(number)
     with pytest.raises(ValueError, match="no span"):
         form.MessageAttributes(b"abc", 0, 3).move(2, 1)
     with pytest.raises(ValueError, match="no span"):

@@ -31,7 +31,7 @@ class Way(NamedTuple):
     keeps_empty_data: bool
 
 
-def amqp(form: AmqpForm) -> Way:
+def amqp(form: AmqpForm | None) -> Way:
     def way(event: CloudEvent, types: ExtensionTypes) -> CloudEvent:
         data = amqp_binding.encode(event, form)
         return amqp_binding.decode(data, 0, len(data), types)
@@ -63,6 +63,7 @@ def nats(encode: Callable[[CloudEvent], nats_binding.NatsMessage], *, keeps_empt
 
 WAYS = {
     "JSON": Way(lambda event, types: json_format.decode_event(json_format.encode_event(event), types), True),
+    "AMQP": amqp(None),
     "AMQP binary": amqp(AmqpForm()),
     "AMQP binary, colon": amqp(AmqpForm(separator=Separator.COLON)),
     "AMQP structured": amqp(AmqpForm(mode=Mode.STRUCTURED, properties_beside_structured=True)),
@@ -95,6 +96,11 @@ def test_an_event_passes_through_two_bindings_unchanged(first: str, event: Cloud
     between = WAYS[first].there_and_back(event, types)
     for second, way in WAYS.items():
         assert exactly(way.there_and_back(between, types)) == exactly(event), second
+
+
+@given(event=events())
+def test_the_short_way_to_a_message_writes_the_bytes_of_the_general_one(event: CloudEvent) -> None:
+    assert amqp_binding.encode(event) == amqp_binding.encode(event, AmqpForm())
 
 
 @pytest.mark.parametrize("name", WAYS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,15 +24,27 @@ from headwater.cloudevents.event import (
     typed_value,
 )
 from headwater.cloudevents.stored import data_of, fault_of, structured_event
-from headwater.encoding._cloudevents_kernel import BINARY, SLOTS, STRUCTURED, MessageAttributes
+from headwater.encoding._cloudevents_kernel import BINARY, BODY, SLOTS, STRUCTURED, MessageAttributes
 from headwater.encoding._cloudevents_text_kernel import timestamp_ms
-from headwater.encoding.amqp_message import AmqpValue, Data, Message, Properties, encode_message
+from headwater.encoding.amqp_encoder import append_compound, write
+from headwater.encoding.amqp_encoder import encode as amqp_encode
+from headwater.encoding.amqp_message import (
+    AmqpValue,
+    Data,
+    Message,
+    Properties,
+    data_section,
+    encode_message,
+)
 from headwater.encoding.amqp_types import Symbol
 from headwater.encoding.amqp_types import Timestamp as AmqpTimestamp
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import InvalidCloudEvent
 
 __all__ = ["AmqpForm", "Separator", "decode", "encode", "message_of"]
+
+KEYS_KEPT = 1_024
+"""Names of attributes, and media types, whose bytes are kept."""
 
 
 class Separator(enum.Enum):
@@ -55,6 +68,8 @@ class AmqpForm(msgspec.Struct, frozen=True, kw_only=True):
 
 def encode(event: CloudEvent, form: AmqpForm | None = None) -> bytes:
     """The bytes of the message of an event."""
+    if form is None and mode_of(event.datacontenttype) is Mode.BINARY:
+        return _encode_binary(event)
     return encode_message(message_of(event, form))
 
 
@@ -93,9 +108,37 @@ def decode(buffer: ReadableBuffer, start: int, end: int, types: ExtensionTypes |
             attributes[name] = Timestamp(value)
         else:
             attributes[name] = typed_value(name, value, types) if isinstance(value, str) else value
-    if message.fields()[SLOTS["datacontenttype"]] >= 0:
+    if message.field(SLOTS["datacontenttype"]) >= 0:
         attributes["datacontenttype"] = message.content_type or ""  # what is no UTF-8 is no media type either
-    return CloudEvent(attributes, data_of(buffer, start, end))
+    body = message.field(BODY)
+    return CloudEvent(attributes, None if body < 0 else data_of(buffer, body, end))
+
+
+def _encode_binary(event: CloudEvent) -> bytes:
+    """What the general way makes, in half its time: most of these bytes are the same from event to event."""
+    pairs = bytearray()
+    count = 0
+    for name, value in event.attributes.items():
+        if name != "datacontenttype":
+            pairs += _key(name)
+            write(pairs, _native(value))
+            count += 2
+    properties = bytearray(_properties_section(event.datacontenttype))
+    properties += _APPLICATION_PROPERTIES
+    append_compound(properties, _MAP, count, pairs)
+    return bytes(properties) + (_NO_BODY if event.data is None else data_section(event.data))
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _key(name: str) -> bytes:
+    return amqp_encode(f"cloudEvents_{name}")
+
+
+@lru_cache(maxsize=KEYS_KEPT)
+def _properties_section(content_type: str | None) -> bytes:
+    if content_type is None:
+        return b""
+    return encode_message(Message(properties=Properties(content_type=Symbol(content_type))))
 
 
 def _properties(event: CloudEvent, separator: Separator) -> dict[str, Any]:
@@ -114,4 +157,7 @@ def _native(value: AttributeValue) -> object:
 
 
 _TIMESTAMP = 0x83
+_MAP = 0xC1
+_APPLICATION_PROPERTIES = b"\x00\x53\x74"
+_NO_BODY = b"\x00\x53\x77\x40"
 _DEFAULT = AmqpForm()

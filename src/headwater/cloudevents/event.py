@@ -189,48 +189,46 @@ def _checked(attributes: Mapping[str, object]) -> dict[str, AttributeValue]:
     """Each value in the class of its type."""
     checked: dict[str, AttributeValue] = {}
     for name, value in attributes.items():
-        if value is not None:
-            given = _text_of_time(name, value) if isinstance(value, datetime) else value
-            type_ = CORE_TYPES.get(name)
-            checked[name] = _extension(name, given) if type_ is None else _core(name, given, type_)
+        if value is None:
+            continue
+        core = _CORE.get(name)
+        checked[name] = _extension(name, value) if core is None else _core_text(name, value, *core)
     for name in REQUIRED:
         if name not in checked:
             raise InvalidCloudEvent(name, "is missing")
+    if checked["specversion"] != SPEC_VERSION:
+        raise InvalidCloudEvent("specversion", OTHER_VERSION)
     if len(checked) > ATTRIBUTES_MAX:
         raise InvalidCloudEvent(None, f"has more than {ATTRIBUTES_MAX} attributes")
     return checked
 
 
-def _core(name: str, value: object, type_: AttributeType) -> AttributeValue:
+def _core_text(name: str, value: object, kind: int, class_: type[str]) -> str:
     if not isinstance(value, str):
-        raise InvalidCloudEvent(name, f"is a {type(value).__name__}, not a {type_.value}")
+        if not isinstance(value, datetime):
+            raise InvalidCloudEvent(name, f"is a {type(value).__name__}, not a {CORE_TYPES[name].value}")
+        value = _text_of_time(name, value)
     if not value:
         raise InvalidCloudEvent(name, EMPTY)
-    if name == "specversion" and value != SPEC_VERSION:
-        raise InvalidCloudEvent(name, OTHER_VERSION)
-    if name == "datacontenttype":
-        _check_text(name, value, text_kernel.MEDIA_TYPE)
-        return value
-    _check_text(name, value, KINDS[type_])
-    return _CLASSES_OF_TYPES.get(type_, str)(value)
+    _check_text(name, value, kind)
+    return value if type(value) is class_ else class_(value)
 
 
 def _extension(name: str, value: object) -> AttributeValue:
     if not is_allowed(text_kernel.NAME, name.encode("utf-8", "replace")):
         raise InvalidCloudEvent(name[:NAME_SHOWN_MAX], WRONG_NAME)
-    match value:
-        case bool() | bytes():
-            return value
-        case int():
-            if not -(1 << 31) <= value < 1 << 31:
-                raise InvalidCloudEvent(name, TOO_WIDE)
-            return int(value)
-        case str():
-            type_ = _TYPES_OF_CLASSES.get(type(value), AttributeType.STRING)
-            _check_text(name, value, KINDS[type_])
-            return value if type(value) in _TYPES_OF_CLASSES else str(value)
-        case _:
-            raise InvalidCloudEvent(name, f"is a {type(value).__name__}, which is no type of an attribute")
+    if isinstance(value, str):
+        _check_text(name, value, _KINDS_OF_CLASSES.get(type(value), text_kernel.STRING))
+        return value if type(value) in _KINDS_OF_CLASSES else str(value)
+    if isinstance(value, bool | bytes):
+        return value
+    if isinstance(value, datetime):
+        return _text_of_time(name, value)
+    if not isinstance(value, int):
+        raise InvalidCloudEvent(name, f"is a {type(value).__name__}, which is no type of an attribute")
+    if not -(1 << 31) <= value < 1 << 31:
+        raise InvalidCloudEvent(name, TOO_WIDE)
+    return int(value)
 
 
 def _check_text(name: str, text: str, kind: int) -> None:
@@ -276,4 +274,8 @@ _CLASSES_OF_TYPES: dict[AttributeType, type[str]] = {
     AttributeType.URI_REFERENCE: UriReference,
     AttributeType.TIMESTAMP: Timestamp,
 }
-_TYPES_OF_CLASSES = {kind: type_ for type_, kind in _CLASSES_OF_TYPES.items()}
+_KINDS_OF_CLASSES = {class_: KINDS[type_] for type_, class_ in _CLASSES_OF_TYPES.items()}
+_CORE = {name: (KINDS[type_], _CLASSES_OF_TYPES[type_]) for name, type_ in CORE_TYPES.items()} | {
+    "datacontenttype": (text_kernel.MEDIA_TYPE, str)
+}
+"""What the text of an attribute that CloudEvents defines has to be, and its class; enums are slow keys."""

@@ -68,6 +68,8 @@ def data_of(buffer: ReadableBuffer, start: int, end: int) -> bytes | None:
 
     Text as an amqp-value counts as its UTF-8, and null as no data: JMS sends a TextMessage and a Message so.
     """
+    if end - start >= 5 and buffer[start : start + 4] == _SHORT_DATA and end - start - 5 == buffer[start + 4]:
+        return bytes(buffer[start + 5 : end])
     parts: list[bytes] = []
     try:
         for section in read_sections(buffer, start, end):
@@ -172,6 +174,7 @@ def _wrong_value(buffer: ReadableBuffer, at: int, name: str) -> str:
     return REASONS[KINDS.get(CORE_TYPES.get(name, AttributeType.STRING), text_kernel.STRING)]
 
 
+_SHORT_DATA = b"\x00\x53\x75\xa0"
 _BODIES = (SectionCode.DATA, SectionCode.AMQP_SEQUENCE, SectionCode.AMQP_VALUE)
 _NO_BYTES = "is an AMQP value or sequence that stands for no bytes"
 _NAMES = {slot: name for name, slot in SLOTS.items()}

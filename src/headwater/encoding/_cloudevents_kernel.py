@@ -54,6 +54,7 @@ __all__ = [
     "ATTRIBUTES_MAX",
     "ATTRIBUTE_FIELDS",
     "BINARY",
+    "BODY",
     "COMPILED",
     "FAULTS",
     "SLOTS",
@@ -68,6 +69,8 @@ ATTRIBUTES_MAX = 128
 """Of one event, so that looking for what is there twice has a bound."""
 BINARY = 0
 STRUCTURED = 1
+BODY = 7
+"""The field of where the body begins."""
 SLOTS = {
     "specversion": 8,
     "id": 9,
@@ -168,10 +171,12 @@ class MessageAttributes:
         """Buffer, start and end of the message."""
         return self._buffer, self._start, self._end
 
-    def fields(self) -> list[int]:
-        """What was found, field by field."""
+    def field(self, number: cython.Py_ssize_t) -> int:
+        """What was found, by its number."""
+        if number < 0 or number >= _FIELDS:
+            raise ValueError(f"there is no field {number}")
         self._examined()
-        return list(self._fields)
+        return self._fields[number]
 
     @cython.cfunc
     @cython.inline

@@ -12,6 +12,7 @@ COMPILED: bool
 ATTRIBUTE_FIELDS: int
 ATTRIBUTES_MAX: int
 BINARY: int
+BODY: int
 STRUCTURED: int
 SLOTS: dict[str, int]
 
@@ -30,7 +31,7 @@ class MessageAttributes:
     def content_type(self) -> str | None: ...
     @property
     def span(self) -> tuple[_Readable, int, int]: ...
-    def fields(self) -> list[int]: ...
+    def field(self, number: int) -> int: ...
 
 def find_attributes(
     buffer: _Readable, spans: _Int64s, first: int, count: int, found: _Int64s, is_strict: bool
