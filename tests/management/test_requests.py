@@ -90,6 +90,33 @@ def test_head_answers_as_get_does_without_a_body(server: Server) -> None:
     connection.close()
 
 
+def test_what_a_connection_has_shown_counts_while_the_password_does_and_for_nobody_else(
+    server: Server, root: Api, name: str
+) -> None:
+    root.do("POST", "/users", {"name": name, "password": "first"})
+    connection = http.client.HTTPConnection(HOST, server.http_port, timeout=TIMEOUT_S)
+
+    def status(password: str, user: str = name) -> int:
+        login = base64.b64encode(f"{user}:{password}".encode()).decode()
+        connection.request("GET", "/logs", headers={"Authorization": f"Basic {login}"})
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    assert [status("first"), status("first"), status("wrong"), status("first", "ada")] == [200, 200, 401, 401]
+    assert status("first") == 200
+    kept = connection.sock
+    root.do("PATCH", f"/users/{name}", {"password": "second"})
+    assert [status("first"), status("second")] == [401, 200]
+    root.do("DELETE", f"/users/{name}")
+    root.do("POST", "/users", {"name": name, "password": "third"})
+    assert [status("second"), status("third")] == [401, 200]
+    assert connection.sock is kept
+    connection.request("GET", "/logs")
+    assert connection.getresponse().status == 401
+    connection.close()
+
+
 @pytest.mark.parametrize(
     "query", ["limit=0", "limit=1001", "limit=x", "colour=red", "limit=1&limit=2", "vhost=", "limit="]
 )

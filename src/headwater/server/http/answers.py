@@ -12,6 +12,7 @@ from aiohttp import web
 __all__ = ["Refused", "json_answer", "read_body", "read_json"]
 
 BODY_TIMEOUT_S = 10.0
+JSON_HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-store"}
 
 _T = TypeVar("_T")
 
@@ -36,12 +37,8 @@ def json_answer(
     value: object, *, status: int = 200, headers: Mapping[str, str] | None = None
 ) -> web.Response:
     """An answer of JSON that nobody keeps."""
-    return web.Response(
-        body=msgspec.json.encode(value),
-        status=status,
-        content_type="application/json",
-        headers={"Cache-Control": "no-store", **(headers or {})},
-    )
+    all_headers = {**JSON_HEADERS, **headers} if headers else JSON_HEADERS
+    return web.Response(body=msgspec.json.encode(value), status=status, headers=all_headers)
 
 
 async def read_json(
@@ -57,6 +54,8 @@ async def read_json(
 
 async def read_body(request: web.Request, bytes_max: int, timeout_s: float = BODY_TIMEOUT_S) -> bytes:
     """The body as it is; raises `Refused` for one that is too large, or does not end in time."""
+    if request.content.is_eof() and request.content.total_bytes <= bytes_max:
+        return request.content.read_nowait()  # all of it came with the headers, as most do
     try:
         async with asyncio.timeout(timeout_s):
             return await _read(request, bytes_max)
@@ -65,12 +64,12 @@ async def read_body(request: web.Request, bytes_max: int, timeout_s: float = BOD
 
 
 async def _read(request: web.Request, bytes_max: int) -> bytes:
-    too_large = Refused(413, "payload_too_large", f"a body of this request has at most {bytes_max} bytes")
-    if (request.content_length or 0) > bytes_max:
-        raise too_large
     body = bytearray()
-    async for part in request.content.iter_any():
-        body += part
-        if len(body) > bytes_max:
-            raise too_large
-    return bytes(body)
+    if (request.content_length or 0) <= bytes_max:
+        async for part in request.content.iter_any():
+            body += part
+            if len(body) > bytes_max:
+                break
+        else:
+            return bytes(body)
+    raise Refused(413, "payload_too_large", f"a body of this request has at most {bytes_max} bytes")

@@ -12,6 +12,7 @@ from http import HTTPStatus
 import msgspec
 from aiohttp import web
 
+from headwater.server.http.authentication import Login
 from headwater.server.http.problems import BAD_REQUEST, INTERNAL, problem_answer
 from headwater.server.http.serving import HttpFigures
 from headwater.server.listening import ListenFailed, address_of
@@ -90,7 +91,7 @@ class HttpListener:
 class HttpProtocol(web.RequestHandler):
     """A connection of the library's, counted and bounded; what is no HTTP is answered like any other error."""
 
-    __slots__ = ("_is_refused", "_listener", "_unread", "may_stall", "when_lost")
+    __slots__ = ("_is_refused", "_listener", "_unread", "login", "may_stall", "when_lost")
 
     def __init__(self, listener: HttpListener, server: web.Server, loop: asyncio.AbstractEventLoop) -> None:
         limits = listener.limits
@@ -106,6 +107,8 @@ class HttpProtocol(web.RequestHandler):
         self._listener = listener
         self._is_refused = False
         self._unread: asyncio.TimerHandle | None = None
+        self.login: Login | None = None
+        """Who has shown a right password on this connection last."""
         self.may_stall = False
         """Whether the client may leave unread what was sent for as long as it likes: a WebSocket bounds it itself."""
         self.when_lost: Callable[[], None] | None = None

@@ -93,6 +93,8 @@ class _Served:
         self._decoder = msgspec.json.Decoder(endpoint.body) if self._takes_json else None
         self._media_types = {JSON, MERGE_PATCH} if endpoint.method == "PATCH" else {JSON}
         self._names_log = LOG_PART in endpoint.parts
+        needs_some = any(field.required for field in msgspec.structs.fields(endpoint.query))
+        self._without_parameters: msgspec.Struct | None = None if needs_some else endpoint.query()
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         """Whatever the request is, an answer to it."""
@@ -163,6 +165,8 @@ class _Served:
 
     def _query(self, request: web.Request) -> msgspec.Struct:
         """The parameters as they are declared; raises `Refused`."""
+        if self._without_parameters is not None and not request.query_string:
+            return self._without_parameters
         given: dict[str, object] = {}
         for name, value in request.query.items():
             if name in self._lists:

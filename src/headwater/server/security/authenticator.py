@@ -50,6 +50,16 @@ class Authenticator:
             return Failure("guest is let in from this machine alone", FailureKind.LOOPBACK_ONLY)
         return Identity(user.name, user.id, user.roles, is_loopback)
 
+    @property
+    def remembered_s(self) -> float:
+        """For so long a right password may count without being looked at again; 0 if it never may."""
+        return self._passwords.remembered_s
+
+    def has_still(self, identity: Identity, verifier: Verifier) -> bool:
+        """Whether the user is the same as then, and so is its password."""
+        user = self._catalogue.state.users.get(identity.user)
+        return user is not None and user.id == identity.user_id and user.verifier == verifier
+
     def verifier_of(self, name: str) -> Verifier:
         """What to hold a proof to: for an unknown name a verifier that looks real, stays the same, and fits nothing."""
         state = self._catalogue.state

@@ -62,6 +62,11 @@ class PasswordChecker:
         finally:
             self._waiting -= 1
 
+    @property
+    def remembered_s(self) -> float:
+        """How long a right password is remembered; 0 if none is."""
+        return self._remembered_s if self._remembered_max else 0.0
+
     def close(self) -> None:
         """End the thread; what waits is not checked any more."""
         self._thread.shutdown(cancel_futures=True)
