@@ -214,10 +214,18 @@ def test_a_query_without_names_gives_all_attributes(guest: Ask, name: str) -> No
     assert mine == guest("READ", name=name).body
 
 
-def test_a_query_of_all_types_tells_them_apart_by_type(guest: Ask) -> None:
-    found = rows(guest("QUERY", SELF, {"attributeNames": ["type", "name", "user"]}))
-    assert {row["type"] for row in found} == {LOG, CONNECTION, SELF}
-    assert all((row["user"] is None) == (row["type"] != CONNECTION) for row in found)
+def test_a_query_of_all_types_tells_them_apart_by_type(
+    server: Server, guest: Ask, root: Api, name: str
+) -> None:
+    root.do("POST", "/logs", {"name": name})
+    guest("CREATE", GROUP, name=f"{name}/billing")
+    with connected(server) as amqp:
+        amqp.create_receiver(name)
+        found = rows(guest("QUERY", SELF, {"attributeNames": ["type", "name", "user"]}))
+    assert {row["type"] for row in found} == {LOG, CONNECTION, GROUP, SUBSCRIPTION, SELF}
+    have_users = {CONNECTION, SUBSCRIPTION}  # of subscriptions those that are not global
+    assert all(row["user"] is None for row in found if row["type"] not in have_users)
+    assert all(row["user"] is not None for row in found if row["type"] == CONNECTION)
 
 
 @pytest.mark.clause("AMQP management 3")

@@ -26,6 +26,7 @@ KERNELS = (
     "headwater.encoding._kernel",
     "headwater.encoding._amqp_kernel",
     "headwater.encoding._amqp_walk_kernel",
+    "headwater.encoding._cloudevents_json_kernel",
     "headwater.encoding._cloudevents_kernel",
     "headwater.encoding._cloudevents_text_kernel",
     "headwater.encoding._hash_kernel",
