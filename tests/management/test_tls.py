@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from headwater.cli.main import app
 from tests.certificates import make_keys
 from tests.conformance.wire import opened
 from tests.http_api import Api
@@ -105,6 +107,22 @@ def test_a_certificate_of_nobody_lets_nobody_in_and_a_password_counts_more(
     refused = Api(server.http_tls_port, None, below="", tls=stranger).ask("GET", "/logs")
     assert (refused.status, refused.body["detail"]) == (401, "the certificate is of no user here")
     assert Api(server.http_tls_port, below="", tls=stranger).ask("GET", "/logs").status == 200
+
+
+def test_commands_come_by_tls_with_a_password_or_a_certificate(
+    server: Server, keys: Path, tmp_path: Path
+) -> None:
+    both = tmp_path / "both.pem"
+    both.write_bytes((keys / "client.pem").read_bytes() + (keys / "client.key").read_bytes())
+    url = ["--url", f"https://{HOST}:{server.http_tls_port}", "--ca-file", str(keys / "ca.pem")]
+    for who in ([], ["--certificate-file", str(both)]):
+        listed = CliRunner().invoke(app, ["user", "list", "--json", *url, *who])
+        assert (listed.exit_code, listed.stderr) == (0, ""), listed.output
+        assert '"name": "guest"' in listed.stdout
+    untrusted = CliRunner().invoke(app, ["user", "list", *url[:2]])
+    assert (untrusted.exit_code, "certificate verify failed" in untrusted.stderr) == (1, True)
+    missing = CliRunner().invoke(app, ["log", "list", *url, "--certificate-file", str(tmp_path / "missing")])
+    assert (missing.exit_code, "certificate_file" in missing.stderr) == (2, True)
 
 
 def doors(server: Server) -> list[Callable[[ssl.SSLContext], None]]:
