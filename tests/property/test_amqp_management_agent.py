@@ -16,9 +16,14 @@ from headwater.encoding.amqp_message import AmqpValue, Message, decode_message, 
 from headwater.log.store import Store
 from headwater.server.amqp.management.agent import Agent
 from headwater.server.amqp.management.connections import ConnectionType
+from headwater.server.amqp.management.consumers import GroupType, SubscriptionType
 from headwater.server.amqp.management.entity_types import Asker
 from headwater.server.amqp.management.logs import LogType
+from headwater.server.consumers.consumers import Consumers
+from headwater.server.consumers.log_events import follow_logs
 from headwater.server.management.clients import Clients
+from headwater.server.management.groups import ManagedGroups
+from headwater.server.management.subscriptions import ManagedSubscriptions
 from headwater.server.security.access import Access
 from headwater.server.security.identity import Identity
 from tests.security_material import catalogue, log_in
@@ -26,16 +31,20 @@ from tests.security_material import catalogue, log_in
 RESPONSE_BYTES_MAX = 5_000
 
 LOG, CONNECTION, SELF = "headwater.log", "headwater.connection", "org.amqp.management"
+GROUP, SUBSCRIPTION = "headwater.group", "headwater.subscription"
 TELLING = ("GET-TYPES", "GET-ANNOTATIONS", "GET-ATTRIBUTES", "GET-OPERATIONS", "GET-MGMT-NODES")
 KNOWN = [
     *((LOG, operation) for operation in ("CREATE", "READ", "UPDATE", "DELETE")),
     *((CONNECTION, operation) for operation in ("READ", "DELETE")),
+    *((GROUP, operation) for operation in ("CREATE", "READ", "RESET", "DELETE")),
+    *((SUBSCRIPTION, operation) for operation in ("READ", "RESET", "DELETE")),
     *((SELF, operation) for operation in ("READ", "QUERY", *TELLING)),
 ]
-TYPES = st.sampled_from([LOG, CONNECTION, SELF, "x", ""])
-NAMES = st.sampled_from(["a", "b", "a-0", "", "$x", "amq.x", "self", "1", "2", "é" * 130]) | st.text(
-    max_size=4
-)
+TYPES = st.sampled_from([LOG, CONNECTION, GROUP, SUBSCRIPTION, SELF, "x", ""])
+NAMES = st.sampled_from(
+    ["a", "b", "a-0", "", "$x", "amq.x", "self", "1", "2", "é" * 130, "a/", "/g", "%2F/%ff", "0" * 32]
+) | st.text(max_size=4)
+PLACES = st.sampled_from(["earliest", "latest", 0, 1, "1999-12-31T23:59:59Z", "2020-13-01"])
 LEAVES = (
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats() | NAMES | st.binary(max_size=3)
 )
@@ -52,6 +61,9 @@ SENSIBLE = st.fixed_dictionaries(
         "group_binding": st.sampled_from(["assign", "dynamic"]),
         "delivery_count_max": NUMBERS,
         "dead_letter_log": NAMES,
+        "to": PLACES | NAMES,
+        "start": PLACES,
+        "partition": st.sampled_from(["0", "1", "a-0"]) | NAMES,
         "attributeNames": st.lists(st.sampled_from(["name", "partitions", "x"]), max_size=2),
     },
 )
@@ -62,7 +74,7 @@ ARGUMENTS = st.fixed_dictionaries(
     {},
     optional={
         "name": st.sampled_from(["a", "b", "c"]) | NAMES,
-        "identity": NAMES,
+        "identity": st.sampled_from(["a/g", "b/g"]) | NAMES,
         "entityType": TYPES | VALUES,
         "offset": st.integers(0, 5) | VALUES,
         "count": st.integers(0, 5) | VALUES,
@@ -70,7 +82,12 @@ ARGUMENTS = st.fixed_dictionaries(
 )
 OTHER = st.tuples(TYPES, st.sampled_from([*TELLING, "CREATE", "DELETE", "QUERY", "UPDATE", ""]))
 ANYTHING = st.tuples(st.sampled_from(KNOWN) | OTHER, ARGUMENTS, BODIES)
-SOUND = st.tuples(
+GROUPS = st.tuples(
+    st.tuples(st.just(GROUP), st.sampled_from(["CREATE", "READ", "RESET", "DELETE"])),
+    st.fixed_dictionaries({"name": st.sampled_from(["a/g", "b/g", "c/g"])}),
+    st.just({}) | st.fixed_dictionaries({"start": PLACES}) | st.fixed_dictionaries({"to": PLACES}),
+)
+SOUND = GROUPS | st.tuples(
     st.sampled_from([*KNOWN[:3], (SELF, "QUERY")]),
     st.fixed_dictionaries({"name": st.sampled_from(["a", "b", "c"])}),
     st.fixed_dictionaries({}, optional={"partition_count": st.integers(1, 40)}),
@@ -88,7 +105,16 @@ class Harness:
             store.delete_log(name, vhost)
 
         self._loop = loop
-        self._agent = Agent([LogType(store, delete), ConnectionType(Clients(), loop)])
+        consumers = Consumers(store, loop, 0.05)
+        follow_logs(store, consumers)
+        self._agent = Agent(
+            [
+                LogType(store, delete),
+                ConnectionType(Clients(), loop),
+                GroupType(ManagedGroups(store, consumers)),
+                SubscriptionType(ManagedSubscriptions(store, consumers, lambda _=None: ())),
+            ]
+        )
         self._asker = Asker(access, identity, "/", RESPONSE_BYTES_MAX)
 
     def answer(self, request: Request) -> Message:
@@ -102,7 +128,7 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Harness]:
     folder: Path = tmp_path_factory.mktemp("agent")
     loop = asyncio.new_event_loop()
     with catalogue(folder) as users:
-        store = Store.open(folder)
+        store = Store.open(folder, loop=loop)
         identity = log_in(users, "guest", "guest", is_loopback=True)
         assert isinstance(identity, Identity)
         yield Harness(store, Access(users), identity, loop)
