@@ -276,6 +276,22 @@ def test_both_forms_find_the_same_whatever_bytes_come(data: bytes, is_strict: bo
 
 
 @EACH
+@given(data=mutated(), other=mutated(), names=st.lists(st.sampled_from([*compiled.SLOTS, "ext"]), max_size=3))
+def test_a_buffer_that_changes_in_between_does_no_harm(
+    form: Any, data: bytes, other: bytes, names: list[str]
+) -> None:
+    buffer = bytearray(data)
+    attributes = form.MessageAttributes(buffer, 0, len(buffer))
+    assert attributes.status <= compiled.STRUCTURED
+    size = min(len(data), len(other))
+    memoryview(buffer)[:size] = other[:size]
+    for name in names:
+        attributes.get(name)
+    assert len(attributes.items()) <= compiled.ATTRIBUTES_MAX
+    assert attributes.content_type is None or isinstance(attributes.content_type, str | int | bytes)
+
+
+@EACH
 @given(several=st.lists(messages(), min_size=1, max_size=4), first=st.integers(0, 3))
 def test_messages_of_a_run_are_judged_one_by_one(form: Any, several: list[Message], first: int) -> None:
     first = min(first, len(several) - 1)

@@ -152,7 +152,9 @@ class MessageAttributes:
         while position < stop:
             name: cython.Py_ssize_t = text_start(p, position)
             value: cython.Py_ssize_t = _behind(p, position, stop)
-            position = _behind(p, value, stop)
+            position = -1 if value < 0 else _behind(p, value, stop)
+            if position < 0:  # the buffer is no longer what it was
+                return found
             if _is_prefixed(p, name, value) and p[value] != 0x40:
                 text: object = _text(p, name + 12, value)
                 if text != "datacontenttype":
@@ -452,10 +454,13 @@ def _named(
     while position < stop:
         name: cython.Py_ssize_t = text_start(p, position)
         value: cython.Py_ssize_t = _behind(p, position, stop)
+        behind: cython.Py_ssize_t = -1 if value < 0 else _behind(p, value, stop)
+        if behind < 0:
+            return -1
         if value - name == size + 12 and _is_prefixed(p, name, value) and p[value] != 0x40:
             if _are_equal(p, name + 12, key, key_at, size):
                 return value
-        position = _behind(p, value, stop)
+        position = behind
     return -1
 
 
@@ -500,14 +505,17 @@ def _value(
 ) -> object:
     code: cython.Py_ssize_t = p[at]
     text: cython.Py_ssize_t = text_start(p, at)
+    behind: cython.Py_ssize_t = _behind(p, at, end)
+    if behind < 0:  # the buffer is no longer what it was
+        return None
     if text >= 0:
-        return _text(p, text, _behind(p, at, end))
+        return _text(p, text, behind)
     if code == 0x41 or code == 0x42 or code == 0x56:
         return code == 0x41 or (code == 0x56 and p[at + 1] == 1)
     if code == 0x83 or is_time:
         return timestamp_text(integer(p, at))
     if code == 0xA0 or code == 0xB0:
-        return bytes(p[at + (2 if code == 0xA0 else 5) : _behind(p, at, end)])
+        return bytes(p[at + (2 if code == 0xA0 else 5) : behind])
     return integer(p, at)
 
 
