@@ -16,7 +16,7 @@ from tests.checker.history import Denied, Event, ReceivedMessages, Subscribed, n
 from tests.checker.link import AmqpClient, AmqpLink, Place
 from tests.checker.payload import BadPayload, Identity, body_of, digest_of
 
-__all__ = ["AmqpConsumerClient"]
+__all__ = ["CUTS_PER_STEP", "STEP_S", "AmqpConsumerClient", "runs_in"]
 
 _OFFSET = Symbol("event-streams-offset")
 
@@ -54,31 +54,11 @@ class AmqpConsumerClient(AmqpClient):
                 return False
 
     def _take(self, batch: ReceivedBatch) -> None:
-        for first, identities in self._runs(batch):
+        for first, identities in runs_in(self, batch):
             count = len(identities)
             digest = digest_of(identities)
             self.record(ReceivedMessages(self.who, now(), self.attempt, self.stream, first, count, digest))
             self._position = self.board[self._position_gauge] = first + count
-
-    def _runs(self, batch: ReceivedBatch) -> Iterator[tuple[int, list[Identity]]]:
-        """Messages of consecutive offsets; what none of the run has sent is denied."""
-        first, identities = 0, list[Identity]()
-        for data in batch.messages():
-            try:
-                message = decode_message(data, 0, len(data))
-                identity = self.place.payloads.read(body_of(message))
-                offset = int((message.delivery_annotations or {})[_OFFSET], 16)
-            except (BadPayload, MalformedValue, KeyError, ValueError) as error:
-                self.record(Denied(self.who, now(), self.attempt, f"{error!r} in {data.hex():.400}"))
-                continue
-            if identities and offset != first + len(identities):
-                yield first, identities
-                identities = []
-            if not identities:
-                first = offset
-            identities.append(identity)
-        if identities:
-            yield first, identities
 
     def _recall(self, event: Event) -> None:
         """Take over what an earlier process of this consumer did."""
@@ -86,3 +66,24 @@ class AmqpConsumerClient(AmqpClient):
             self._position = event.offset
         elif isinstance(event, ReceivedMessages):
             self._position = event.first + event.count
+
+
+def runs_in(client: AmqpClient, batch: ReceivedBatch) -> Iterator[tuple[int, list[Identity]]]:
+    """Messages of consecutive offsets; what none of the run has sent is denied."""
+    first, identities = 0, list[Identity]()
+    for data in batch.messages():
+        try:
+            message = decode_message(data, 0, len(data))
+            identity = client.place.payloads.read(body_of(message))
+            offset = int((message.delivery_annotations or {})[_OFFSET], 16)
+        except (BadPayload, MalformedValue, KeyError, ValueError) as error:
+            client.record(Denied(client.who, now(), client.attempt, f"{error!r} in {data.hex():.400}"))
+            continue
+        if identities and offset != first + len(identities):
+            yield first, identities
+            identities = []
+        if not identities:
+            first = offset
+        identities.append(identity)
+    if identities:
+        yield first, identities

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import sys
 from collections.abc import Callable, Mapping
@@ -13,11 +14,15 @@ from headwater.encoding.chunk import encode_snapshot, seal_chunk
 from headwater.engine.cursor import Cursor
 from headwater.engine.delivery import Outcome
 from headwater.engine.group import Group
+from headwater.engine.cursor import Cursor
+from headwater.engine.delivery import Outcome
 from headwater.engine.single_active import GroupId, SingleActive, Update
 from headwater.errors import StorageError
 from headwater.log import chunk_writer
 from headwater.log.partition import Partition
+from headwater.log.store import Store
 from headwater.log.tracking import Tracking
+from headwater.server.consumers.consumers import Consumers
 from headwater.server.record_source import RecordSource
 from headwater.server.streams.consuming import Subscription
 from headwater.server.streams.session import Session
@@ -144,6 +149,33 @@ def forget_failures() -> None:
     mock.patch.object(Cursor, "vanish", vanish_released).start()
 
 
+def settle_before_disk() -> None:
+    """Consumers of subscriptions are told that their settlements are on disk, where they come a second later."""
+    begin = Consumers.__init__
+
+    def begin_slowly(
+        self: Consumers, store: Store, loop: asyncio.AbstractEventLoop, _flush_interval_s: float
+    ) -> None:
+        begin(self, store, loop, 1.0)
+
+    def wait_not(_self: Consumers, *_what: object) -> bool:
+        return False
+
+    mock.patch.object(Consumers, "__init__", begin_slowly).start()
+    mock.patch.object(Consumers, "wait", wait_not).start()
+
+
+def lose_what_vanished_consumers_held() -> None:
+    """What a consumer of a subscription holds as it goes counts as settled."""
+    settle = Cursor.settle
+
+    def settle_all(self: Cursor[Any], consumer: object) -> int:
+        settle(self, consumer, 0, self.next_offset, Outcome.ACCEPTED)
+        return 0
+
+    mock.patch.object(Cursor, "vanish", settle_all).start()
+
+
 BROKEN: dict[str, Callable[[], None]] = {
     "confirm_at_once": confirm_at_once,
     "forget_sequences": forget_sequences,
@@ -151,6 +183,8 @@ BROKEN: dict[str, Callable[[], None]] = {
     "skip_chunks": skip_chunks,
     "skip_messages": skip_messages,
     "lose_stored_offsets": lose_stored_offsets,
+    "settle_before_disk": settle_before_disk,
+    "lose_what_vanished_consumers_held": lose_what_vanished_consumers_held,
     "settle_too_little": settle_too_little,
     "settle_too_much": settle_too_much,
     "two_owners": two_owners,

@@ -20,6 +20,7 @@ from tests.checker.member import MemberClient
 from tests.checker.plan import AMQP_DOOR, Plan
 from tests.checker.publisher import PublisherClient
 from tests.checker.side import SideClient
+from tests.checker.subscriber import SubscriberClient
 
 LOOK_S = 0.05
 
@@ -55,6 +56,9 @@ def _clients(place: Place) -> Iterator[AnyClient]:
         if consumer.process == process:
             is_amqp = consumer.door == AMQP_DOOR
             yield (AmqpConsumerClient if is_amqp else ConsumerClient)(place, consumer)
+    for subscriber in plan.subscribers:
+        if subscriber.process == process:
+            yield SubscriberClient(place, subscriber)
     if process in plan.members:
         yield MemberClient(place, process)
     if process == plan.side_process:

@@ -16,9 +16,11 @@ __all__ = [
     "Confirmed",
     "Connected",
     "Denied",
+    "Disposed",
     "Event",
     "Finished",
     "Lost",
+    "OutcomeKept",
     "QueriedOffset",
     "Received",
     "ReceivedMessages",
@@ -130,6 +132,23 @@ class ReceivedMessages(_OnConnection, frozen=True, gc=False):
     digest: int
 
 
+class Disposed(_OnConnection, frozen=True, gc=False):
+    """What a subscriber is about to say of messages: `accepted`, `released` or `failed`."""
+
+    stream: str
+    first: int
+    count: int
+    outcome: str
+
+
+class OutcomeKept(_OnConnection, frozen=True, gc=False):
+    """The server has settled messages that were accepted: it says that this is on its disk."""
+
+    stream: str
+    first: int
+    count: int
+
+
 class StoredOffset(_OnConnection, frozen=True, gc=False):
     """Written before StoreOffset, which nobody answers."""
 
@@ -233,6 +252,8 @@ Event: TypeAlias = (
     | Subscribed
     | Received
     | ReceivedMessages
+    | Disposed
+    | OutcomeKept
     | StoredOffset
     | QueriedOffset
     | Updated

@@ -9,7 +9,17 @@ import msgspec
 
 from headwater.encoding.compression import Compression
 
-__all__ = ["AMQP_DOOR", "STREAM_DOOR", "Consumer", "Group", "Plan", "Publisher", "Stream", "make_plan"]
+__all__ = [
+    "AMQP_DOOR",
+    "STREAM_DOOR",
+    "Consumer",
+    "Group",
+    "Plan",
+    "Publisher",
+    "Stream",
+    "Subscriber",
+    "make_plan",
+]
 
 AMQP_DOOR, STREAM_DOOR = "amqp", "streams"
 IN_FLIGHT_WANTED = 100_000
@@ -73,6 +83,16 @@ class Group(msgspec.Struct, frozen=True):
     super_stream: str | None = None
 
 
+class Subscriber(msgspec.Struct, frozen=True):
+    """Who consumes from a durable, shared, global subscription to a stream, which begins at its first message."""
+
+    name: str
+    subscription: str
+    stream: str
+    process: str
+    credit: int
+
+
 class Plan(msgspec.Struct, frozen=True):
     """All that a seed decides before the run begins."""
 
@@ -84,6 +104,7 @@ class Plan(msgspec.Struct, frozen=True):
     groups: tuple[Group, ...]
     members: tuple[str, ...]
     """Processes that hold one member of every group each."""
+    subscribers: tuple[Subscriber, ...]
     side_streams: tuple[str, ...]
     """Streams that are made and deleted all the time."""
     side_process: str
@@ -96,6 +117,7 @@ class Plan(msgspec.Struct, frozen=True):
         names = {self.side_process, *self.members}
         names.update(publisher.process for publisher in self.publishers)
         names.update(consumer.process for consumer in self.consumers)
+        names.update(subscriber.process for subscriber in self.subscribers)
         return tuple(sorted(names))
 
     def gauges(self) -> Iterator[str]:
@@ -107,11 +129,21 @@ class Plan(msgspec.Struct, frozen=True):
             yield target_gauge(consumer.name)
         for group in self.groups:
             yield from (position_gauge(f"{group.reference}/{stream}") for stream in group.streams)
+        for subscriber in self.subscribers:
+            yield position_gauge(subscriber.name)
+            yield held_gauge(subscriber.name)
+        yield from map(target_gauge, self.subscriptions)
 
     def unknown_gauges(self) -> Iterator[str]:
         """Those that nobody can tell at first."""
         yield from (unconfirmed_gauge(publisher.number) for publisher in self.publishers)
         yield from (target_gauge(consumer.name) for consumer in self.consumers)
+        yield from map(target_gauge, self.subscriptions)
+
+    @property
+    def subscriptions(self) -> dict[str, str]:
+        """The stream of each subscription."""
+        return {subscriber.subscription: subscriber.stream for subscriber in self.subscribers}
 
 
 def unconfirmed_gauge(number: int) -> str:
@@ -122,6 +154,11 @@ def unconfirmed_gauge(number: int) -> str:
 def position_gauge(who: str) -> str:
     """How far a consumer, or a group on a stream, has come."""
     return f"position {who}"
+
+
+def held_gauge(who: str) -> str:
+    """Messages that a subscriber has and that the server has not settled."""
+    return f"held {who}"
 
 
 def target_gauge(who: str) -> str:
@@ -150,6 +187,7 @@ def make_plan(seed: int) -> Plan:
             Group("group-super", tuple(stream.name for stream in partitions), "super"),
         ),
         tuple(f"member-{index}" for index in range(MEMBER_PROCESSES)),
+        tuple(_subscribers(rng, partitions)),
         ("side-0", "side-1"),
         "consume-1",
         heartbeat_s=2,
@@ -213,3 +251,15 @@ def _consumers(
     for stream, resumes in ((plain[0], "position"), (plain[1], "first"), (filtered, "position")):
         credit = rng.choice((10, 100, 1000))
         yield Consumer(f"amqp on {stream.name}", stream.name, "consume-amqp", resumes, credit, door=AMQP_DOOR)
+
+
+def _subscribers(rng: random.Random, partitions: list[Stream]) -> Iterator[Subscriber]:
+    for stream, count in ((partitions[1], 2), (partitions[2], 3)):
+        for index in range(count):
+            yield Subscriber(
+                f"subscriber {index} of {stream.name}",
+                f"subscription of {stream.name}",
+                stream.name,
+                f"subscribe-{index % 2}",
+                rng.choice((10, 100, 1000)),
+            )

@@ -11,6 +11,7 @@ from tests.checker.content import StreamContent
 from tests.checker.history import (
     Confirmed,
     Event,
+    OutcomeKept,
     QueriedOffset,
     Received,
     ReceivedMessages,
@@ -32,6 +33,7 @@ class Figures(msgspec.Struct):
     confirmed: int = 0
     delivered: int = 0
     delivered_amqp: int = 0
+    kept: int = 0
     offsets_stored: int = 0
     offsets_told: int = 0
     turns: int = 0
@@ -44,7 +46,8 @@ class Figures(msgspec.Struct):
         faults = ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items()))
         return (
             f"{self.stored:,} records stored, {self.confirmed:,} ids confirmed, {self.delivered:,} records "
-            f"delivered and {self.delivered_amqp:,} over AMQP, {self.offsets_stored} offsets stored and "
+            f"delivered and {self.delivered_amqp:,} over AMQP, {self.kept:,} of them settled in "
+            f"subscriptions, {self.offsets_stored} offsets stored and "
             f"{self.offsets_told} told, {self.turns} turns of single active consumers, {self.side_streams} side "
             f"streams, {self.lives} lives of the server, {self.in_flight_max:,} records in flight at a kill; {faults}"
         )
@@ -84,6 +87,8 @@ def figures_of(histories: Mapping[str, Sequence[Event]], contents: Mapping[str, 
             figures.delivered += event.records
         elif isinstance(event, ReceivedMessages):
             figures.delivered_amqp += event.count
+        elif isinstance(event, OutcomeKept):
+            figures.kept += event.count
         elif isinstance(event, StoredOffset):
             figures.offsets_stored += 1
         elif isinstance(event, QueriedOffset):

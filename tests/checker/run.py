@@ -133,6 +133,8 @@ class _Run:
         for consumer in plan.consumers:
             target = target_of_consumer(plan, consumer, self._contents[consumer.stream])
             board[target_gauge(consumer.name)] = target
+        for subscription, stream in plan.subscriptions.items():
+            board[target_gauge(subscription)] = self._contents[stream].end
         others = [name for name in plan.processes if name not in plan.members]
         self._wait_until(lambda: self._clients.have_ended(others), "consumers have come to the end")
         self._wait_until(self._groups_are_done, "groups have come to the end")

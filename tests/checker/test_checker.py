@@ -29,6 +29,7 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
     assert figures.faults["kill under load"] >= 1
     assert figures.confirmed >= IN_FLIGHT_WANTED
     assert figures.delivered_amqp > 0
+    assert figures.kept > 0
     assert figures.offsets_told > 0
     assert figures.turns > 0
     print(report)
@@ -43,6 +44,8 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
         ("skip_chunks", {Kind.SKIPPED}),
         ("skip_messages", {Kind.SKIPPED}),
         ("lose_stored_offsets", {Kind.OFFSET_BEHIND}),
+        ("settle_before_disk", {Kind.SETTLED_CAME_BACK}),
+        ("lose_what_vanished_consumers_held", {Kind.UNDELIVERED}),
     ],
 )
 def test_a_broken_server_is_seen(tmp_path: Path, broken: str, seen: set[Kind]) -> None:

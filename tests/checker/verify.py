@@ -13,6 +13,7 @@ from tests.checker.verify_groups import check_group
 from tests.checker.verify_messages import check_messages
 from tests.checker.verify_publishing import check_content, check_publisher
 from tests.checker.verify_sides import check_side_stream
+from tests.checker.verify_subscriptions import check_subscription
 from tests.checker.violation import Kind, Violation
 
 __all__ = ["RUNNER", "server_facts", "target_of_consumer", "verify"]
@@ -56,6 +57,7 @@ def _verify(
     for group in plan.groups:
         for stream in group.streams:
             yield from check_group(group.reference, stream, members, contents[stream], facts)
+    yield from _verify_subscriptions(plan, histories, contents)
     yield from check_offsets(histories.values())
     for stream in plan.side_streams:
         yield from check_side_stream(histories.get(stream, ()))
@@ -63,6 +65,15 @@ def _verify(
         for event in history:
             if isinstance(event, Denied):
                 yield Violation(Kind.DENIED, f"{who}: {event.reason}")
+
+
+def _verify_subscriptions(
+    plan: Plan, histories: Mapping[str, Sequence[Event]], contents: Mapping[str, StreamContent]
+) -> Iterator[Violation]:
+    for subscription, stream in plan.subscriptions.items():
+        names = [each.name for each in plan.subscribers if each.subscription == subscription]
+        of_all = {name: histories.get(name, ()) for name in names}
+        yield from check_subscription(subscription, of_all, contents[stream])
 
 
 def target_of_consumer(plan: Plan, consumer: Consumer, content: StreamContent) -> int:

@@ -10,7 +10,7 @@ from tests.checker.history import Event, ReceivedMessages, Subscribed
 from tests.checker.payload import Identity, digest_of
 from tests.checker.violation import Kind, Violation
 
-__all__ = ["check_messages"]
+__all__ = ["check_message_run", "check_messages"]
 
 
 def check_messages(
@@ -28,13 +28,23 @@ def check_messages(
             if event.first != end:
                 kind = Kind.SKIPPED if event.first > end else Kind.REPEATED
                 yield Violation(kind, f"{where} comes behind {end - 1}")
-            if behind > content.end:
-                yield Violation(Kind.VANISHED, where)
-            elif digest_of(_identities(content, firsts, event.first, behind)) != event.digest:
-                yield Violation(Kind.CHANGED, where)
+            yield from check_message_run(who, event, content, firsts)
             end = behind
     if end < target:
         yield Violation(Kind.UNDELIVERED, f"{who}: {end} to {target - 1}")
+
+
+def check_message_run(
+    who: str, event: ReceivedMessages, content: StreamContent, firsts: list[int] | None = None
+) -> Iterator[Violation]:
+    """Messages are those that the log has under their offsets; `firsts` are the offsets of its chunks, if known."""
+    behind = event.first + event.count
+    where = f"{who}: {event.first} to {behind - 1}"
+    firsts = [chunk.first for chunk in content.chunks] if firsts is None else firsts
+    if behind > content.end:
+        yield Violation(Kind.VANISHED, where)
+    elif digest_of(_identities(content, firsts, event.first, behind)) != event.digest:
+        yield Violation(Kind.CHANGED, where)
 
 
 def _identities(content: StreamContent, firsts: list[int], offset: int, end: int) -> Iterator[Identity]:

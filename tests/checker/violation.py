@@ -26,6 +26,7 @@ class Kind(enum.Enum):
     SKIPPED = "not delivered though what follows was"
     REPEATED = "delivered again"
     UNDELIVERED = "in the log and not delivered"
+    SETTLED_CAME_BACK = "settled, told so, and delivered or settled again"
     OFFSET_AHEAD = "a stored offset that nobody stored"
     OFFSET_BEHIND = "a stored offset below one that was answered or stored before"
     TWO_ACTIVE = "two active consumers at once"
