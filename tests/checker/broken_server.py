@@ -14,8 +14,6 @@ from headwater.encoding.chunk import encode_snapshot, seal_chunk
 from headwater.engine.cursor import Cursor
 from headwater.engine.delivery import Outcome
 from headwater.engine.group import Group
-from headwater.engine.cursor import Cursor
-from headwater.engine.delivery import Outcome
 from headwater.engine.single_active import GroupId, SingleActive, Update
 from headwater.errors import StorageError
 from headwater.log import chunk_writer
