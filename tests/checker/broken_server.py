@@ -163,17 +163,6 @@ def settle_before_disk() -> None:
     mock.patch.object(Consumers, "wait", wait_not).start()
 
 
-def lose_what_vanished_consumers_held() -> None:
-    """What a consumer of a subscription holds as it goes counts as settled."""
-    settle = Cursor.settle
-
-    def settle_all(self: Cursor[Any], consumer: object) -> int:
-        settle(self, consumer, 0, self.next_offset, Outcome.ACCEPTED)
-        return 0
-
-    mock.patch.object(Cursor, "vanish", settle_all).start()
-
-
 BROKEN: dict[str, Callable[[], None]] = {
     "confirm_at_once": confirm_at_once,
     "forget_sequences": forget_sequences,
@@ -182,7 +171,6 @@ BROKEN: dict[str, Callable[[], None]] = {
     "skip_messages": skip_messages,
     "lose_stored_offsets": lose_stored_offsets,
     "settle_before_disk": settle_before_disk,
-    "lose_what_vanished_consumers_held": lose_what_vanished_consumers_held,
     "settle_too_little": settle_too_little,
     "settle_too_much": settle_too_much,
     "two_owners": two_owners,

@@ -19,7 +19,7 @@ __all__ = ["ACCEPTED", "FAILED", "RELEASED", "SubscriberClient"]
 
 ACCEPTED, RELEASED, FAILED = "accepted", "released", "failed"
 GIVEN_BACK_PER_BATCH = {RELEASED: 0.05, FAILED: 0.05}
-LEFT_PER_BATCH = 0.01
+LEFT_PER_BATCH = 0.03
 LOOK_S = 0.002
 CAPABILITIES = (Symbol("shared"), Symbol("global"))
 

@@ -45,7 +45,7 @@ def test_what_was_confirmed_survives_kills_in_flight_and_during_recovery(tmp_pat
         ("skip_messages", {Kind.SKIPPED}),
         ("lose_stored_offsets", {Kind.OFFSET_BEHIND}),
         ("settle_before_disk", {Kind.SETTLED_CAME_BACK}),
-        ("lose_what_vanished_consumers_held", {Kind.UNDELIVERED}),
+        ("settle_too_much", {Kind.UNDELIVERED}),
     ],
 )
 def test_a_broken_server_is_seen(tmp_path: Path, broken: str, seen: set[Kind]) -> None:
