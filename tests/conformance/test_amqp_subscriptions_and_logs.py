@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 
 import pytest
 
-from headwater.amqp.definitions import Condition
-from headwater.encoding.amqp_types import Symbol
+from headwater.amqp.definitions import Condition, Role
+from headwater.amqp.messaging import Target
+from headwater.encoding.amqp_types import Symbol, Timestamp
+from headwater.log.files import storage_error
+from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings
 from tests.conformance.amqp_listening import ListeningAmqp
 from tests.conformance.amqp_subscriber import (
@@ -16,9 +20,10 @@ from tests.conformance.amqp_subscriber import (
     leave,
     offsets,
     settle,
+    source_of,
     subscribe,
 )
-from tests.conformance.amqp_wire import AmqpWire, data
+from tests.conformance.amqp_wire import AmqpWire, data, from_offset
 from tests.conformance.conftest import ConnectAmqp
 
 DURABLE = ("shared", "durable")
@@ -125,3 +130,27 @@ def test_messages_that_only_the_disk_has_are_dealt_to_all_once(
     assert sorted(offsets(came)) == list(range(400))
     for each in came:
         assert each.record == data(b"%04d" % each.offset + bytes(1_000))
+
+
+@pytest.mark.clause("TS-1", "ES-4")
+@pytest.mark.parametrize("group", [None, "g"])
+def test_where_to_begin_that_cannot_be_read_refuses_the_link_and_nobody_else(
+    peer: AmqpWire,
+    amqp_door: ListeningAmqp,
+    connect_amqp: ConnectAmqp,
+    log: str,
+    monkeypatch: pytest.MonkeyPatch,
+    group: str | None,
+) -> None:
+    Publisher(connect_amqp(), log)(3)
+
+    def broken(partition: Partition, _timestamp_ms: int) -> int:
+        raise storage_error(errno.EIO, partition.folder, reading=True)
+
+    monkeypatch.setattr("headwater.server.amqp.offsets.find_timestamp", broken)
+    source = source_of(log, "durable", filter=from_offset(Timestamp(5)))
+    properties = {Symbol("event-streams-consumer-group"): group} if group else None
+    peer.refused(Condition.INTERNAL_ERROR, Role.RECEIVER, source, Target(), name="sub", properties=properties)
+    monkeypatch.undo()
+    subscribe(peer, log, "sub", "durable", filter=from_offset("first"))
+    assert offsets(peer.messages(3)) == [0, 1, 2]

@@ -216,7 +216,12 @@ class Grouped(AccountedLink):
                 self.failed(error)
 
         if starts:
-            self._consumers.begin(self._group, number, self._feeds.start_of(number), placed)
+            try:
+                offset = self._feeds.start_of(number)
+            except StorageError as error:
+                placed(error)
+                return
+            self._consumers.begin(self._group, number, offset, placed)
         elif not self._consumers.wait_until_placed(self._group.cursors.by_partition[number], placed):
             placed()
 

@@ -45,6 +45,7 @@ class Subscribing(AccountedLink):
         attach: Attach,
         accept: Callable[[Definition], None],
     ) -> None:
+        """Raises `StorageError` if it cannot be found where to begin."""
         super().__init__(link, owner, consumers, node.name)
         self._dealers = dealers
         self._node = node
@@ -53,16 +54,16 @@ class Subscribing(AccountedLink):
         self._accept = accept
         self._subscription: TopicSubscription[Subscriber] | None = None
         self._dealer: Dealer | None = None
+        self._starts: dict[int, int] = {}
+        if consumers.subscriptions.find(attach) is None:
+            feeds = Feeds(node, start, lambda: None)
+            self._starts = {number: feeds.start_of(number) for number in feeds.partitions}
 
     # LinkHandler
 
     def start(self) -> None:
-        starts = {}
-        if self._consumers.subscriptions.find(self._attach) is None:
-            feeds = Feeds(self._node, self._start, lambda: None)
-            starts = {number: feeds.start_of(number) for number in feeds.partitions}
         limits = cursor_limits(self._node.log.definition.settings)
-        self._consumers.subscribe(self, self._attach, starts, limits)
+        self._consumers.subscribe(self, self._attach, self._starts, limits)
 
     def flow(self) -> None:
         self.pump()
