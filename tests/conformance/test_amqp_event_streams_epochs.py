@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -224,6 +225,38 @@ def test_epochs_survive_a_restart_those_of_closed_links_do_not(tmp_path: Path) -
         not_joined(wire, Condition.RESOURCE_LOCKED, "orders", in_group("g", ZERO, 4), handle=0)
         assert owning(wire, "orders", handle=1) == 5
         assert join(wire, "orders", in_group("g", Symbol("1")), handle=2)[EPOCH] == 0
+
+
+@pytest.mark.clause("ES-18", "ES-20")
+def test_what_an_answer_says_of_an_epoch_a_crash_finds(tmp_path: Path) -> None:
+    with ListeningAmqp(tmp_path / "data") as door:
+        door.super_stream("orders", 2)
+        with door.connect() as wire:
+            owning(wire, "orders", 5)
+            shutil.copytree(tmp_path / "data", tmp_path / "owned")
+            close_link(wire)
+            shutil.copytree(tmp_path / "data", tmp_path / "closed")
+    with ListeningAmqp(tmp_path / "owned") as door, door.connect() as wire:
+        assert owning(wire, "orders") == 5
+    with ListeningAmqp(tmp_path / "closed") as door, door.connect() as wire:
+        assert owning(wire, "orders") == 0
+
+
+@pytest.mark.clause("ES-14", "ES-19")
+def test_a_link_that_waits_takes_itself_over_too(
+    connect_amqp: ConnectAmqp, amqp_door: ListeningAmqp, log: str
+) -> None:
+    amqp_door.super_stream(log, 1, group_waiting="wait")
+    owner = connect_amqp()
+    owning(owner, log)
+    first, again = (connect_amqp(fields={"container_id": f"same-{log}"}) for _ in range(2))
+    ask_to_join(first, log)
+    first.assert_nothing_came()
+    ask_to_join(again, log)
+    assert refusal(first, Condition.LINK_STOLEN).description is not None
+    again.assert_nothing_came()
+    close_link(owner)
+    assert granted(again)[PARTITION] == "0"
 
 
 @pytest.mark.clause("ES-18", "ES-14")

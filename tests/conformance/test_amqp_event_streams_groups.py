@@ -427,6 +427,42 @@ def test_drain_waits_for_a_window_that_is_full(
     assert (flow.link_credit, flow.delivery_count) == (0, 10)
 
 
+@pytest.mark.clause("ES-2")
+def test_large_messages_go_out_in_small_frames(
+    connect_amqp: ConnectAmqp, peer: AmqpWire, amqp_door: ListeningAmqp, log: str
+) -> None:
+    amqp_door.super_stream(log, 1)
+    peer.sender(f"{log}-0")
+    bodies = [data(b"before"), data(b"x" * 50_000), data(b"behind")]
+    peer.publish(bodies)
+    small = connect_amqp(fields={"max_frame_size": 512})
+    join(small, log, filter=EARLIEST)
+    came = small.messages(3)
+    assert [each.record for each in came] == bodies
+    assert came[1].frames > 50
+    settle(small, came[0].id, came[2].id)
+    close_link(small)
+    join(peer, log, handle=1)
+    peer.assert_nothing_came()
+
+
+@pytest.mark.clause("ES-2")
+def test_a_message_that_the_receiver_does_not_take_ends_its_link_behind_those_before(
+    connect_amqp: ConnectAmqp, peer: AmqpWire, amqp_door: ListeningAmqp, log: str
+) -> None:
+    amqp_door.super_stream(log, 1)
+    peer.sender(f"{log}-0")
+    peer.publish([data(b"before"), data(b"x" * 50_000), data(b"behind")])
+    picky, second = connect_amqp(), connect_amqp()
+    join(picky, log, filter=EARLIEST, max_message_size=1000, snd_settle_mode=SenderSettleMode.SETTLED)
+    assert picky.message().offset == 0
+    picky.assert_detaches(Condition.LINK_MESSAGE_SIZE_EXCEEDED)
+    join(second, log)
+    came = second.messages(2)
+    assert places(came) == [("0", 1), ("0", 2)], "what was sent settled is settled"
+    assert [delivery_count(each) for each in came] == [1, 0], "only the one that did not fit was tried"
+
+
 # Settling second
 
 

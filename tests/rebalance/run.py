@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 import tempfile
 import time
@@ -38,6 +39,8 @@ MOVE_MS_MAX = 60_000
 DRAIN_MAX_S = 60.0
 LOOK_S = 0.05
 KILL_AFTER_S = (1.0, 4.0)
+COMPLAINT = re.compile(r"Traceback| (error|critical) ")
+"""Of the server: no member gives it a reason for that."""
 
 Binding = Literal["assign", "dynamic"]
 BINDINGS: tuple[Binding, ...] = ("assign", "dynamic")
@@ -113,6 +116,7 @@ def _run(
     for member in members:
         member.join(drain_s)
     violations = verify(history)
+    violations += [Violation(Kind.FAULT, line) for line in server.lines if COMPLAINT.search(line)]
     if any(thread.is_alive() for thread in threads):
         violations.append(Violation(Kind.FAULT, "a thread did not end"))
     deliveries = sum(map(len, history.deliveries.values()))

@@ -540,7 +540,9 @@ class Members(RuleBasedStateMachine):
             loads = [wanted[each] for each in agnostic]
             assert max(loads) - min(loads) <= 1
             assert None not in wanted
-            assert all(self.group._told.get(each, ()) == self.group.partitions_of(each) for each in agnostic)
+        for each in members:
+            has = [number for number, share in self.group._owned(each) if share.moves_to is None]
+            assert self.group.partitions_of(each) == tuple(has)
         load = self.group._load()
         for asked, _ in self.group._pending.values():
             assert max(load.values(), default=0) - load[asked.link.container] < 2

@@ -138,8 +138,11 @@ class Group(Generic[M]):
         return found
 
     def partitions_of(self, member: M) -> tuple[int, ...]:
-        """Those whose messages the member gets now."""
-        return tuple(number for number, share in self._owned(member) if share.moves_to is None)
+        """Those whose messages the member gets now; asked often, so no others are looked at."""
+        each = self._members.get(member)
+        if each is None or each.partition is None:
+            return self._told.get(member, ())
+        return (each.partition,)
 
     def put(self) -> Put:
         """The record as it stands."""
@@ -488,7 +491,7 @@ class Group(Generic[M]):
         for member, each in self._members.items():
             if each.partition is not None:
                 continue
-            partitions = self.partitions_of(member)
+            partitions = tuple(number for number, share in self._owned(member) if share.moves_to is None)
             if partitions != self._told.get(member, ()):
                 self._told[member] = partitions
                 unplaced = tuple(one for one in partitions if one not in self.cursors.by_partition)
