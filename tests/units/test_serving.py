@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from aiohttp import web
+from aiohttp import ClientConnectionError, web
 from aiohttp.test_utils import TestClient, TestServer
 
 from headwater.errors import DiskFull, UnknownLog
@@ -88,6 +88,8 @@ class Things:
                 raise forbidden("touch that")
             case "http":
                 raise web.HTTPTooManyRequests
+            case "cancelled":
+                raise asyncio.CancelledError
         raise ZeroDivisionError("a bug")
 
     async def take_events(self, call: Call[Empty, None]) -> None:
@@ -208,6 +210,13 @@ def test_changes_are_audited_and_other_requests_are_not(caplog: pytest.LogCaptur
         ("DELETE /things/bug", 500),
     ]
     assert (fields[0]["user"], fields[0]["changed"]) == ("guest", "by guest")
+
+
+def test_a_change_that_is_cut_off_is_noted_too(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, "headwater.audit"), pytest.raises(ClientConnectionError):
+        ask("DELETE", "/things/cancelled")
+    (fields,) = [record.__dict__["audit"] for record in caplog.records if record.name == "headwater.audit"]
+    assert (fields["action"], fields["outcome"]) == ("DELETE /things/cancelled", "unanswered")
 
 
 def test_the_document_has_them_all() -> None:

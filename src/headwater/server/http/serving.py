@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections import Counter, defaultdict
@@ -13,7 +14,7 @@ import msgspec
 from aiohttp import web
 
 from headwater.errors import HeadwaterError, StorageError
-from headwater.server.audit import note_change
+from headwater.server.audit import Outcome, note_change
 from headwater.server.http.answers import Refused, json_answer, read_body
 from headwater.server.http.authentication import BasicAuthentication
 from headwater.server.http.endpoint import LOG_PART, Call, Endpoint, Media
@@ -35,6 +36,8 @@ __all__ = ["HttpFigures", "Serving", "peer_address"]
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 ANY_TYPE = "*/*"
+UNANSWERED = "unanswered"
+"""The outcome of a change that was under way when the server stopped: it may have come about."""
 NOBODY = Identity("", 0, frozenset(), is_loopback=False)
 
 logger = logging.getLogger("headwater.http")
@@ -113,27 +116,26 @@ class _Served:
             if isinstance(error, StorageError):
                 logger.error("%s %s: %s", request.method, request.path, error)
             response = problem_answer(refusal_of(error))
-        except ConnectionError:
+        except (ConnectionError, asyncio.CancelledError):
+            self._note(call, request, UNANSWERED)
             raise  # nobody is there to be answered
         except Exception:  # a bug of ours: the client is told no more than that
             logger.exception("%s %s failed", request.method, request.path)
             response = problem_answer(INTERNAL.refused("the log of the server says more"))
-        if endpoint.is_audited and (call.identity is not NOBODY or endpoint.needs.is_public):
-            action = f"{request.method} {request.path_qs}"
-            note_change(
-                call.identity.user,
-                peer_address(request),
-                "http",
-                action,
-                response.status,
-                changed=call.changed,
-            )
+        self._note(call, request, response.status)
         seconds = time.perf_counter() - began
         figures = self._serving.figures
         figures.count(endpoint.method, endpoint.path, response.status, seconds)
         if isinstance(response, web.Response):
             figures.sent_bytes += response.content_length or 0
         return response
+
+    def _note(self, call: Call[Any, Any], request: web.Request, outcome: Outcome) -> None:
+        """Have the audit log tell of a change; who did not come in fills no log."""
+        endpoint, user = self._endpoint, call.identity
+        if endpoint.is_audited and (user is not NOBODY or endpoint.needs.is_public):
+            action = f"{request.method} {request.path_qs}"
+            note_change(user.user, peer_address(request), "http", action, outcome, changed=call.changed)
 
     async def _carry_out(self, call: Call[Any, Any], request: web.Request) -> web.StreamResponse:
         endpoint = self._endpoint
@@ -167,10 +169,12 @@ class _Served:
         """The parameters as they are declared; raises `Refused`."""
         if self._without_parameters is not None and not request.query_string:
             return self._without_parameters
+        lists: dict[str, list[str]] = {}
         given: dict[str, object] = {}
         for name, value in request.query.items():
             if name in self._lists:
-                given[name] = request.query.getall(name)
+                given[name] = lists.setdefault(name, [])
+                lists[name].append(value)
             elif name in given:
                 raise BAD_REQUEST.refused(f"the parameter {name!r:.100} is given twice; give it once")
             else:
