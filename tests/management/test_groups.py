@@ -17,7 +17,7 @@ from headwater.log.settings import LogPolicies
 from tests.amqp_client import connect
 from tests.http_api import Api
 from tests.management.conftest import PASSWORD
-from tests.management.test_amqp_connections import connected
+from tests.management.test_amqp_connections import connected, name_of
 from tests.management.test_connections import eventually
 from tests.management.test_logs import made, word
 from tests.peers.consuming import InGroup, detach, first, last_words, publish, receive, receiver, synced
@@ -324,6 +324,14 @@ def test_groups_are_seen_by_who_may_read_and_changed_by_who_may_configure_too(
 
     assert (answers(ada_at_root, own), listed(ada_at_root)) == ([200, 200, 201, 204], {own})
     assert answers(ada_at_root, foreign) == [403] * 4
+    with connected(server) as guests:
+        taking = receiver(guests, own, "r", InGroup("billing"))
+        connections = [
+            user.get(f"/groups/{own}/billing")["members"][0]["connection"]
+            for user in (ada_at_root, watcher_at_root)
+        ]
+        assert connections == [None, name_of(api, guests)]
+        taking.close()
     assert (answers(watcher_at_root, own), listed(watcher_at_root)) == ([200, 403, 403, 403], {own, foreign})
     assert (answers(nobody_at_root, own), listed(nobody_at_root)) == ([403] * 4, set())
     assert answers(root, own) == [200, 200, 201, 204]

@@ -12,7 +12,7 @@ from proton.utils import BlockingConnection, LinkDetached
 
 from tests.http_api import Api
 from tests.management.conftest import PASSWORD
-from tests.management.test_amqp_connections import connected
+from tests.management.test_amqp_connections import connected, name_of
 from tests.management.test_connections import eventually
 from tests.management.test_groups import ADA
 from tests.management.test_logs import made, word
@@ -122,21 +122,35 @@ def test_a_receiver_of_which_no_account_is_kept_is_one_too_as_long_as_it_is_atta
     assert root.get(f"/subscriptions?log={name}")["subscriptions"] == []
 
 
-def test_receivers_of_logs_that_a_user_may_not_read_are_not_there_for_it(
-    root: Api, ada_at_root: Api, watcher_at_root: Api, amqp: BlockingConnection, name: str
+def test_receivers_are_seen_like_their_connections(
+    server: Server, root: Api, ada_at_root: Api, watcher_at_root: Api, amqp: BlockingConnection, name: str
 ) -> None:
-    own, foreign = f"ada-{name}", name
-    for log in (own, foreign):
-        made(root, log)
-        receiver(amqp, log, f"of {log}")
-    synced(amqp)
-    ids = {log: quote(only(root, log)["id"], safe="") for log in (own, foreign)}
-    assert ada_at_root.ask("GET", f"/subscriptions/{ids[foreign]}").status == 404
-    assert ada_at_root.ask("DELETE", f"/subscriptions/{ids[foreign]}").status == 404
-    assert watcher_at_root.ask("GET", f"/subscriptions/{ids[own]}").status == 200
-    assert watcher_at_root.ask("DELETE", f"/subscriptions/{ids[own]}").status == 403
-    assert ada_at_root.ask("DELETE", f"/subscriptions/{ids[own]}").status == 204
-    assert [each["log"] for each in ada_at_root.get("/subscriptions?limit=1000")["subscriptions"]] == []
+    log = f"ada-{name}"
+    made(root, log)
+    detach(receiver(amqp, log, "kept", Durable()))
+    receiver(amqp, log, "of guest")
+    shared = receiver(amqp, log, "shared", Shared())
+    with connected(server, "ada", PASSWORD) as adas:
+        receiver(adas, log, "of ada")
+        synced(adas)
+        every = root.get(f"/subscriptions?log={log}")["subscriptions"]
+        ids = {each["name"]: quote(each["id"], safe="") for each in every}
+        assert set(ids) == {"kept", "of guest", "shared", "of ada"}
+        seen = ada_at_root.get(f"/subscriptions?log={log}")["subscriptions"]
+        assert {each["name"] for each in seen} == {"kept", "shared", "of ada"}
+        for method in ("GET", "DELETE"):
+            assert ada_at_root.ask(method, f"/subscriptions/{ids['of guest']}").status == 404
+        assert watcher_at_root.ask("GET", f"/subscriptions/{ids['of guest']}").status == 200
+        assert watcher_at_root.ask("DELETE", f"/subscriptions/{ids['of guest']}").status == 403
+        told = {
+            user: user.get(f"/subscriptions/{ids['shared']}")["consumers"][0]["connection"]
+            for user in (ada_at_root, watcher_at_root)
+        }
+        assert told == {ada_at_root: None, watcher_at_root: name_of(Api(server.http_port), amqp)}
+        (own,) = ada_at_root.get(f"/subscriptions/{ids['of ada']}")["consumers"]
+        assert own["connection"] == name_of(Api(server.http_port), adas)
+        assert ada_at_root.ask("DELETE", f"/subscriptions/{ids['of ada']}").status == 204
+    shared.close()
 
 
 def test_one_that_is_left_goes_on_where_a_reset_said_also_over_a_restart(

@@ -130,18 +130,18 @@ class GroupEndpoints:
         call.changed = f"made the group {wanted.name!r} of {wanted.log!r}"
         group = await self._groups.make(vhost, wanted.log, wanted.name, start)
         call.location = location("groups", wanted.log, wanted.name)
-        return self._groups.view().group(group)
+        return self._groups.view(call).group(group)
 
     async def get_group(self, call: Call[InVhost, None]) -> GroupShown:
         """Show a consumer group with its members, and where it stands in each partition."""
-        return self._groups.view().group(self._group(call))
+        return self._groups.view(call).group(self._group(call))
 
     async def reset_group(self, call: Call[InVhost, Reset]) -> GroupShown:
         """Have a consumer group go on from elsewhere; its links that read there are ended, to attach anew."""
         group, wanted = self._group(call), call.body
         call.changed = f"partition {wanted.partition or 'all'} to {wanted.to}"
         await self._groups.reset(group, parse_target(wanted.to), wanted.partition)
-        return self._groups.view().group(group)
+        return self._groups.view(call).group(group)
 
     async def end_group(self, call: Call[InVhost, None]) -> None:
         """End a consumer group with its positions; its links are told that it is no more."""

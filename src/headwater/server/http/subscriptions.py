@@ -69,7 +69,7 @@ class SubscriptionEndpoints:
 
     async def get_subscription(self, call: Call[InVhost, None]) -> SubscriptionShown:
         """Show a subscription with its consumers, and where it stands in each partition."""
-        return self._subscriptions.view().subscription(self._subscription(call))
+        return self._subscriptions.view(call).subscription(self._subscription(call))
 
     async def reset_subscription(self, call: Call[InVhost, Reset]) -> SubscriptionShown:
         """Have a durable subscription go on from elsewhere; its links are ended, to attach anew.
@@ -79,7 +79,7 @@ class SubscriptionEndpoints:
         subscription, wanted = self._subscription_to_change(call), call.body
         call.changed = f"partition {wanted.partition or 'all'} to {wanted.to}"
         await self._subscriptions.reset(subscription, parse_target(wanted.to), wanted.partition)
-        return self._subscriptions.view().subscription(subscription)
+        return self._subscriptions.view(call).subscription(subscription)
 
     async def end_subscription(self, call: Call[InVhost, None]) -> None:
         """End a subscription; its links are told that it is no more.

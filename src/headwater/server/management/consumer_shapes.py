@@ -58,7 +58,9 @@ class ConsumerShown(msgspec.Struct, frozen=True, kw_only=True):
     container: str
     link: str
     user: str
-    connection: Annotated[str, Meta(description="Name of the connection, as /connections has it.")]
+    connection: Annotated[
+        str | None, Meta(description="As /connections names it; null where the user may not see it there.")
+    ]
     unsettled_count: Annotated[int, Meta(description="Events that it holds.")]
 
 

@@ -30,6 +30,7 @@ from headwater.server.management.consumer_shapes import (
     SubscriptionSummary,
 )
 from headwater.server.management.receivers import LiveReceiver
+from headwater.server.management.viewer import Viewer
 
 __all__ = ["NativeSubscription", "View", "group_id", "subscription_id"]
 
@@ -53,10 +54,11 @@ def subscription_id(subscription: NativeSubscription) -> str:
 
 
 class View:
-    """Looks at logs once, however many of their consumers are shown."""
+    """What one user is shown. Looks at logs once, however many of their consumers are shown."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, viewer: Viewer) -> None:
         self._store = store
+        self._viewer = viewer
         self._places: dict[tuple[str, str], _Place] = {}
 
     def group_summary(self, group: Group[Member]) -> GroupSummary:
@@ -70,7 +72,7 @@ class View:
         return GroupShown(
             **self._of_group(group),
             policy={name: getattr(settings, name) for name in GROUP_POLICIES},
-            members=list(_members(group, place)),
+            members=list(self._members(group, place)),
             partitions=[
                 _group_position(group, number, epoch, place) for number, epoch in group.epochs.items()
             ],
@@ -91,7 +93,7 @@ class View:
         return SubscriptionShown(
             **self._of_subscription(subscription),
             consumers=[
-                ConsumerShown(**_consumer(each, link, held[each]))
+                ConsumerShown(**self._consumer(each, link, held[each]))
                 for each, link in subscription.consumers.items()
             ],
             partitions=[
@@ -135,6 +137,25 @@ class View:
             "consumer_count": len(subscription.consumers),
             **self._sums(id_.vhost, id_.log, subscription.cursors),
         }
+
+    def _consumer(self, consumer: Consumer, link: LinkId, unsettled_count: int) -> dict[str, Any]:
+        return {
+            "container": link.container,
+            "link": link.name,
+            "user": link.user,
+            "connection": consumer.connection_name if self._viewer.sees_connections_of(link.user) else None,
+            "unsettled_count": unsettled_count,
+        }
+
+    def _members(self, group: Group[Member], place: _Place) -> Iterator[MemberShown]:
+        held, holdings = group.cursors.held_counts(), group.holdings()
+        for members, is_waiting in ((group.members, False), (group.pending, True)):
+            for member in members:
+                yield MemberShown(
+                    **self._consumer(member, group.link_of(member), held[member]),
+                    is_waiting=is_waiting,
+                    partitions=[place.id_of(number) for number in holdings.get(member, ())],
+                )
 
     def _receiver(self, receiver: LiveReceiver) -> SubscriptionShown:
         link = ConsumerShown(
@@ -245,27 +266,6 @@ def _group_position(group: Group[Member], number: int, epoch: int, place: _Place
         epoch=epoch,
         owner=None if owner is None else group.link_of(owner).name,
     )
-
-
-def _consumer(consumer: Consumer, link: LinkId, unsettled_count: int) -> dict[str, Any]:
-    return {
-        "container": link.container,
-        "link": link.name,
-        "user": link.user,
-        "connection": consumer.connection_name,
-        "unsettled_count": unsettled_count,
-    }
-
-
-def _members(group: Group[Member], place: _Place) -> Iterator[MemberShown]:
-    held, holdings = group.cursors.held_counts(), group.holdings()
-    for members, is_waiting in ((group.members, False), (group.pending, True)):
-        for member in members:
-            yield MemberShown(
-                **_consumer(member, group.link_of(member), held[member]),
-                is_waiting=is_waiting,
-                partitions=[place.id_of(number) for number in holdings.get(member, ())],
-            )
 
 
 def _filter_texts(encoded: bytes) -> dict[str, str]:

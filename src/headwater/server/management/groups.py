@@ -47,7 +47,7 @@ class ManagedGroups:
     ) -> tuple[list[GroupSummary], str | None]:
         """Those that a user learns of, by their ids from one on, and the id that the next page begins after."""
         page, following = await page_of(self.seen_by(viewer, vhost, log), group_id, after, count_max)
-        view = self.view()
+        view = self.view(viewer)
         turns = in_turns(page, lambda group: len(group.partitions))
         return [view.group_summary(group) async for group in turns if self.is_there(group)], following
 
@@ -59,9 +59,9 @@ class ManagedGroups:
             raise UnknownGroup(log, name)
         return group
 
-    def view(self) -> View:
-        """What shows them as they are at this moment."""
-        return View(self._store)
+    def view(self, viewer: Viewer) -> View:
+        """What shows them to a user as they are at this moment."""
+        return View(self._store, viewer)
 
     async def make(self, vhost: str, log: str, name: str, start: ResetTarget | None) -> Group[Member]:
         """Make a group, durably; where it has no position yet it begins at `start`, or with its first consumer.

@@ -31,11 +31,11 @@ class ManagedSubscriptions:
         subscriptions = self._consumers.subscriptions
         for each in subscriptions if log is None else subscriptions.on_log(vhost, log):
             id_ = each.definition.id
-            if id_.vhost == vhost and viewer.sees_consumers(vhost, id_.log) and self.is_there(each):
+            if id_.vhost == vhost and _sees(viewer, each) and self.is_there(each):
                 yield each
         for receiver in self._receivers():
             is_wanted = receiver.vhost == vhost and log in (None, receiver.log)
-            if is_wanted and viewer.sees_consumers(vhost, receiver.log) and receiver.is_there():
+            if is_wanted and _sees(viewer, receiver) and receiver.is_there():
                 yield receiver
 
     def is_there(self, subscription: NativeSubscription) -> bool:
@@ -49,7 +49,7 @@ class ManagedSubscriptions:
     ) -> tuple[list[SubscriptionSummary], str | None]:
         """Those that a user learns of, by their ids from one on, and the id that the next page begins after."""
         page, following = await page_of(self.seen_by(viewer, vhost, log), subscription_id, after, count_max)
-        view = self.view()
+        view = self.view(viewer)
         turns = in_turns(page, self.cost)
         return [view.subscription_summary(each) async for each in turns if self.is_there(each)], following
 
@@ -64,8 +64,7 @@ class ManagedSubscriptions:
         found = self._find(id_)
         if found is None:
             raise UnknownSubscription(id_)
-        its_vhost, log, _ = _place(found)
-        if its_vhost != vhost or not viewer.sees_consumers(vhost, log):
+        if _place(found)[0] != vhost or not _sees(viewer, found):
             raise UnknownSubscription(id_)
         return found
 
@@ -82,9 +81,9 @@ class ManagedSubscriptions:
         is_own = user == viewer.identity.user and viewer.access.may_read(viewer.identity, vhost, log)
         return is_own or viewer.may_change_consumers(vhost, log)
 
-    def view(self) -> View:
-        """What shows them as they are at this moment."""
-        return View(self._store)
+    def view(self, viewer: Viewer) -> View:
+        """What shows them to a user as they are at this moment."""
+        return View(self._store, viewer)
 
     async def reset(
         self, subscription: NativeSubscription, target: ResetTarget, partition_id: str | None
@@ -114,6 +113,13 @@ class ManagedSubscriptions:
         write = self._consumers.end_subscription(subscription.definition.id)
         if write is not None:
             await write.wait()
+
+
+def _sees(viewer: Viewer, subscription: NativeSubscription) -> bool:
+    vhost, log, _ = _place(subscription)
+    if isinstance(subscription, LiveReceiver) and not viewer.sees_connections_of(subscription.user):
+        return False  # whose id says where its client is
+    return viewer.sees_consumers(vhost, log)
 
 
 def _place(subscription: NativeSubscription) -> tuple[str, str, str | None]:

@@ -54,6 +54,10 @@ class Viewer:
         """Whether the user learns of a connection of this identity: everybody of the own ones."""
         return self.owns(of) or self.may_monitor
 
+    def sees_connections_of(self, user: str) -> bool:
+        """Whether the user learns of the connections of a user of this name."""
+        return user == self.identity.user or self.may_monitor
+
     def may_close(self, of: Identity) -> bool:
         """Whether the user may end a connection of this identity: everybody the own ones, an admin all."""
         return self.owns(of) or self.access.is_admin(self.identity)

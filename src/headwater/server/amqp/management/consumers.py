@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import msgspec
@@ -20,7 +20,7 @@ from headwater.server.amqp.management.entity_types import (
 )
 from headwater.server.consumers.consumer import Member
 from headwater.server.management.consumer_shapes import GroupShown, SubscriptionShown
-from headwater.server.management.consumer_views import NativeSubscription, group_id
+from headwater.server.management.consumer_views import NativeSubscription, View, group_id
 from headwater.server.management.groups import ManagedGroups
 from headwater.server.management.reset_target import parse_target
 from headwater.server.management.subscriptions import ManagedSubscriptions
@@ -41,7 +41,21 @@ class _ConsumerType(EntityType[EntityT]):
         return [shown.get(name) for name in names]
 
 
-class GroupType(_ConsumerType[Group[Member]]):
+class SeenGroup(NamedTuple):
+    """A group, and what shows it to who asks."""
+
+    group: Group[Member]
+    view: View
+
+
+class SeenSubscription(NamedTuple):
+    """The same of a subscription."""
+
+    subscription: NativeSubscription
+    view: View
+
+
+class GroupType(_ConsumerType[SeenGroup]):
     """The consumer groups of a vhost, named by their log and their own name with a slash between."""
 
     name: ClassVar[str] = "headwater.group"
@@ -60,24 +74,25 @@ class GroupType(_ConsumerType[Group[Member]]):
             "DELETE": Operation(self._delete, ("name", "identity")),
         }
 
-    def shown(self, entity: Group[Member]) -> dict[str, object]:
-        fields = msgspec.to_builtins(self._groups.view().group(entity))
+    def shown(self, entity: SeenGroup) -> dict[str, object]:
+        fields = msgspec.to_builtins(entity.view.group(entity.group))
         id_, group = fields.pop("id"), fields.pop("name")
         return {"name": id_, "identity": id_, "type": self.name, "group": group, **fields}
 
-    def cost(self, entity: Group[Member]) -> int:
-        return len(entity.partitions)
+    def cost(self, entity: SeenGroup) -> int:
+        return len(entity.group.partitions)
 
-    def entities(self, asker: Asker) -> Iterator[Group[Member]]:
+    def entities(self, asker: Asker) -> Iterator[SeenGroup]:
+        view = self._groups.view(asker)
         for group in sorted(self._groups.seen_by(asker, asker.vhost), key=group_id):
             if self._groups.is_there(group):
-                yield group
+                yield SeenGroup(group, view)
 
-    def find(self, asker: Asker, request: Request) -> Group[Member]:
+    def find(self, asker: Asker, request: Request) -> SeenGroup:
         log, name = _names(name_in(request))
         if not asker.sees_consumers(asker.vhost, log):
             raise forbidden(f"user {asker.identity.user!r} may not read {log!r}")
-        return self._groups.find(asker.vhost, log, name)
+        return SeenGroup(self._groups.find(asker.vhost, log, name), self._groups.view(asker))
 
     async def _create(self, asker: Asker, request: Request) -> Response:
         log, name = _names(request.name or "")
@@ -85,23 +100,25 @@ class GroupType(_ConsumerType[Group[Member]]):
         given = _given(request, ("start",))
         start = None if given.get("start") is None else parse_target(given["start"])
         group = await self._groups.make(asker.vhost, log, name, start)
-        return Response(StatusCode.CREATED, self.shown(group))
+        return Response(StatusCode.CREATED, self.shown(SeenGroup(group, self._groups.view(asker))))
 
     async def _reset(self, asker: Asker, request: Request) -> Response:
-        group = self.find(asker, request)
-        _require_change(asker, group.definition.id.log)
+        group = self._find_to_change(asker, request)
         given = _given(request, ("to", "partition"))
         await self._groups.reset(group, parse_target(given.get("to")), _partition(given))
-        return Response(StatusCode.OK, self.shown(group))
+        return Response(StatusCode.OK, self.shown(SeenGroup(group, self._groups.view(asker))))
 
     async def _delete(self, asker: Asker, request: Request) -> Response:
-        group = self.find(asker, request)
-        _require_change(asker, group.definition.id.log)
-        await self._groups.end(group)
+        await self._groups.end(self._find_to_change(asker, request))
         return Response(StatusCode.NO_CONTENT)
 
+    def _find_to_change(self, asker: Asker, request: Request) -> Group[Member]:
+        group, _ = self.find(asker, request)
+        _require_change(asker, group.definition.id.log)
+        return group
 
-class SubscriptionType(_ConsumerType[NativeSubscription]):
+
+class SubscriptionType(_ConsumerType[SeenSubscription]):
     """What clients subscribed to in a vhost, by id: several may have one name."""
 
     name: ClassVar[str] = "headwater.subscription"
@@ -119,34 +136,36 @@ class SubscriptionType(_ConsumerType[NativeSubscription]):
             "DELETE": Operation(self._delete, ("identity",)),
         }
 
-    def shown(self, entity: NativeSubscription) -> dict[str, object]:
-        fields = msgspec.to_builtins(self._subscriptions.view().subscription(entity))
+    def shown(self, entity: SeenSubscription) -> dict[str, object]:
+        fields = msgspec.to_builtins(entity.view.subscription(entity.subscription))
         return {"name": fields["name"], "identity": fields.pop("id"), "type": self.name, **fields}
 
-    def cost(self, entity: NativeSubscription) -> int:
-        return self._subscriptions.cost(entity)
+    def cost(self, entity: SeenSubscription) -> int:
+        return self._subscriptions.cost(entity.subscription)
 
-    def entities(self, asker: Asker) -> Iterator[NativeSubscription]:
-        return self._subscriptions.seen_by(asker, asker.vhost)
+    def entities(self, asker: Asker) -> Iterator[SeenSubscription]:
+        view = self._subscriptions.view(asker)
+        return (SeenSubscription(each, view) for each in self._subscriptions.seen_by(asker, asker.vhost))
 
-    def find(self, asker: Asker, request: Request) -> NativeSubscription:
+    def find(self, asker: Asker, request: Request) -> SeenSubscription:
         if request.identity is None:
             reason = "give the application property identity; several subscriptions may have one name"
             raise OperationFailed(StatusCode.BAD_REQUEST, reason)
-        return self._subscriptions.find(asker, asker.vhost, request.identity)
+        found = self._subscriptions.find(asker, asker.vhost, request.identity)
+        return SeenSubscription(found, self._subscriptions.view(asker))
 
     async def _reset(self, asker: Asker, request: Request) -> Response:
         found = self._find_to_change(asker, request)
         given = _given(request, ("to", "partition"))
         await self._subscriptions.reset(found, parse_target(given.get("to")), _partition(given))
-        return Response(StatusCode.OK, self.shown(found))
+        return Response(StatusCode.OK, self.shown(SeenSubscription(found, self._subscriptions.view(asker))))
 
     async def _delete(self, asker: Asker, request: Request) -> Response:
         await self._subscriptions.end(self._find_to_change(asker, request))
         return Response(StatusCode.NO_CONTENT)
 
     def _find_to_change(self, asker: Asker, request: Request) -> NativeSubscription:
-        found = self.find(asker, request)
+        found, _ = self.find(asker, request)
         if not self._subscriptions.may_change(asker, found):
             raise forbidden(f"user {asker.identity.user!r} may not read and configure its log")
         return found
