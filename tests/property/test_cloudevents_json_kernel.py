@@ -127,6 +127,13 @@ def test_what_is_common_is_taken_by_the_kernel() -> None:
     ]
 
 
+@pytest.mark.parametrize("type_", ["application/cloudevents+json", "Application/CloudEvents+avro"])
+def test_an_event_whose_data_are_an_event_is_left_for_it_is_structured(type_: str) -> None:
+    text = json.dumps([{**GOOD, "datacontenttype": type_}]).encode()
+    assert [written(form, text, 1)[0] for form in FORMS] == [0, 0]
+    assert messages_of(incoming_events(BATCH, text, "partitionkey")) == expected(text)
+
+
 def test_keys_are_the_values_of_the_attribute_that_is_named() -> None:
     events = [
         {**GOOD, "subject": "a"},

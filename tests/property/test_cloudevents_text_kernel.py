@@ -173,6 +173,16 @@ def test_names_are_small_letters_and_digits_and_not_data(text: str) -> None:
     )
 
 
+@given(
+    st.sampled_from(["application/cloudevents", "APPLICATION/CloudEvents+json", "application/json", ""]),
+    st.text(max_size=2),
+)
+def test_media_types_of_cloudevents_are_known_in_letters_of_any_case(start: str, rest: str) -> None:
+    data = (start + rest).encode("utf-8", "replace")
+    found = same(lambda form: bool(form.names_cloudevents(data, 0, len(data))))[1]
+    assert found == (start + rest).lower().startswith("application/cloudevents")
+
+
 @given(st.integers(0, 5), st.binary(max_size=40))
 def test_both_forms_say_the_same_of_any_bytes(kind: int, data: bytes) -> None:
     allowed(kind, data)

@@ -26,10 +26,10 @@ import cython
 from headwater.encoding._cloudevents_text_kernel import timestamp_ms
 
 if cython.compiled:
-    from cython.cimports.headwater.encoding._cloudevents_text_kernel import allowed
+    from cython.cimports.headwater.encoding._cloudevents_text_kernel import allowed, names_cloudevents
     from cython.cimports.libc.string import memcmp, memcpy
 else:
-    from headwater.encoding._cloudevents_text_kernel import allowed
+    from headwater.encoding._cloudevents_text_kernel import allowed, names_cloudevents
 
 __all__ = ["COMPILED", "MEMBERS_MAX", "write_events"]
 
@@ -188,7 +188,7 @@ def _is_fit(p: cython.p_const_uchar, noted: cython.longlong[::1]) -> cython.bint
     if start < 0:
         return True
     end: cython.Py_ssize_t = noted[extra + 3]
-    if end - start > _TYPE_BYTES_MAX or not allowed(4, p, start, end):
+    if end - start > _TYPE_BYTES_MAX or names_cloudevents(p, start, end) or not allowed(4, p, start, end):
         return False
     return noted[extra] < 0 or _is_json(p, start, end)
 

@@ -35,7 +35,12 @@ if cython.compiled:
         skip,
         text_start,
     )
-    from cython.cimports.headwater.encoding._cloudevents_text_kernel import allowed, kind_of, slot_of
+    from cython.cimports.headwater.encoding._cloudevents_text_kernel import (
+        allowed,
+        kind_of,
+        names_cloudevents,
+        slot_of,
+    )
     from cython.cimports.libc.string import memcmp
 else:
     from headwater.encoding._amqp_walk_kernel import (
@@ -48,7 +53,7 @@ else:
         skip,
         text_start,
     )
-    from headwater.encoding._cloudevents_text_kernel import allowed, kind_of, slot_of
+    from headwater.encoding._cloudevents_text_kernel import allowed, kind_of, names_cloudevents, slot_of
 
 __all__ = [
     "ATTRIBUTES_MAX",
@@ -303,7 +308,7 @@ def _sections(
             fields[row + 5] = position
         last = code
     at = fields[row + 6]
-    return 1 if at >= 0 and _names_cloudevents(p, text_start(p, at), _behind(p, at, end)) else 0
+    return 1 if at >= 0 and names_cloudevents(p, text_start(p, at), _behind(p, at, end)) else 0
 
 
 @cython.cfunc
@@ -480,20 +485,6 @@ def _is_prefixed(p: cython.p_const_uchar, name: cython.Py_ssize_t, end: cython.P
 def _bit(p: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """Which bit stands for a name."""
     return (7 * size + 31 * p[at] + 17 * p[at + size - 1]) & 31
-
-
-@cython.cfunc
-@cython.exceptval(check=False)
-def _names_cloudevents(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether a content-type begins with `application/cloudevents`, in letters of any case."""
-    prefix: cython.p_const_uchar = b"application/cloudevents"
-    if end - at < 23:
-        return False
-    k: cython.Py_ssize_t
-    for k in range(23):
-        if (p[at + k] | 0x20) != prefix[k]:
-            return False
-    return True
 
 
 # Values (AMQP 1.0 section 1.6).

@@ -29,6 +29,7 @@ __all__ = [
     "allowed",
     "is_allowed",
     "kind_of",
+    "names_cloudevents",
     "slot_of",
     "timestamp_ms",
     "timestamp_text",
@@ -171,6 +172,20 @@ def slot_of(p: cython.p_const_uchar, name: cython.Py_ssize_t, size: cython.Py_ss
 def kind_of(slot: cython.Py_ssize_t) -> cython.Py_ssize_t:
     """What the text of an attribute has to be."""
     return 1 if slot == 10 else 2 if slot == 14 else 3 if slot == 13 else 0
+
+
+@cython.ccall
+@cython.exceptval(check=False)
+def names_cloudevents(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
+    """Whether a content-type begins with `application/cloudevents`, in letters of any case."""
+    prefix: cython.p_const_uchar = b"application/cloudevents"
+    if end - at < 23:
+        return False
+    k: cython.Py_ssize_t
+    for k in range(23):
+        if (p[at + k] | 0x20) != prefix[k]:
+            return False
+    return True
 
 
 @cython.cfunc
