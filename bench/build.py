@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headwater.errors import StorageError
+from headwater.log.clock import wall_clock_ms
 from headwater.log.files import Buffer, Files
 from headwater.log.log import PartitionDefinition
 from headwater.log.partition import Partition
 from headwater.log.settings import LogSettings
-from headwater.log.store import Store, wall_clock_ms
+from headwater.log.store import Store
 
 __all__ = ["UnsyncedFiles", "append_chunks", "build_log", "entries_of"]
 

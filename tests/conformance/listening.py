@@ -13,10 +13,11 @@ from typing import Any, Self, TypeVar
 import uvloop
 
 from headwater.encoding.scram import ITERATIONS_MIN
+from headwater.log.clock import wall_clock_ms
 from headwater.log.files import Files
 from headwater.log.partition import Partition
 from headwater.log.settings import StoreSettings
-from headwater.log.store import Store, wall_clock_ms
+from headwater.log.store import Store
 from headwater.server.catalogue import Catalogue
 from headwater.server.security.access import Access
 from headwater.server.security.authenticator import Authenticator

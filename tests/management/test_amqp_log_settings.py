@@ -31,6 +31,9 @@ POLICIES = {
     "dead_letter_log": "dead",
     "partition_attribute": "subject",
     "retention_hold_bytes_max": 7,
+    "content": "cloudevents",
+    "duplicates_window_count": 8,
+    "duplicates_window_ms": 9,
 }
 
 

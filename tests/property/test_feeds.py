@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -10,15 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import Data, Message, encode_message
 from headwater.encoding.amqp_types import Described, Symbol
+from headwater.encoding.chunk import ReadableBuffer
 from headwater.encoding.compression import Compression, pack_sub_batch
+from headwater.encoding.event_filter import Filter
+from headwater.encoding.expression import Literal
 from headwater.log.partition import Partition
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.feeds import Feeds
 from headwater.server.amqp.nodes import whole
 from headwater.server.amqp.offsets import Start, start_of
-from headwater.server.record_source import RecordSource
+from headwater.server.record_source import ASKED_BYTES_MAX, ASKED_RECORDS_MAX, RecordSource, Selection
 from tests.log_material import Machine, append
 
 KEYS = 3
@@ -196,3 +201,52 @@ def test_records_that_wait_are_not_at_the_end_even_if_nothing_comes_behind_them(
     assert not source.has_ended
     assert taken(machine, source, 10, 2) == [(7, record(7))]
     assert source.has_ended
+
+
+class _Counting:
+    """A screen that lets nothing through, and remembers of how much it was asked at once."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, int]] = []
+
+    def __call__(self, buffer: ReadableBuffer, spans: Sequence[int], numbers: Sequence[int]) -> list[int]:
+        size = spans[SPAN_FIELDS * numbers[-1] + 3] - spans[SPAN_FIELDS * numbers[0] + 2]
+        self.asked.append((len(numbers), size))
+        return []
+
+
+@pytest.mark.parametrize(
+    ("record_bytes", "count", "asked_at_once"),
+    [(10, 600, ASKED_RECORDS_MAX), (2_000, 400, 32), (90_000, 5, 1)],
+)
+def test_a_filter_is_asked_of_a_bounded_part_of_a_chunk_at_once(
+    record_bytes: int, count: int, asked_at_once: int
+) -> None:
+    machine = Machine()
+    partition = machine.log()
+    one = encode_message(Message(body=Data((bytes(record_bytes),))))
+    append(partition, *(one for _ in range(count)))
+    machine.store.flush()
+    screen = _Counting()
+    filter_ = Filter(Literal(True), starts_at_earliest=True, screens=(screen,))
+    source = RecordSource(partition, 0, "0", Selection(filter_, count, filter_.bounds(count)))
+    assert taken(machine, source, count, 1) == []
+    assert source.offset == count
+    assert sum(records for records, _ in screen.asked) == count
+    assert max(records for records, _ in screen.asked) == asked_at_once
+    assert all(records == 1 or size <= ASKED_BYTES_MAX for records, size in screen.asked)
+
+
+def test_a_slow_filter_lets_others_have_their_turn_after_each_question(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headwater.server.record_source.FILTERING_S_MAX", -1.0)
+    machine = Machine()
+    partition = machine.log()
+    append(partition, *(record(number) for number in range(5 * ASKED_RECORDS_MAX)))
+    machine.store.flush()
+    source = RecordSource(partition, 0, "0", selection_of("a.key = 9").selection(partition))
+    turns = 0
+    while source.fill(lambda: None) or source.has_passed_over:
+        turns += 1
+    assert (turns, source.offset) == (5 + 1, 5 * ASKED_RECORDS_MAX), "one for the chunk"

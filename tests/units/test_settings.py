@@ -24,6 +24,7 @@ LOG_BOUNDS = [
     ("group_members_max", 1, 100_000),
     ("groups_max", 0, 100_000),
     ("delivery_count_max", 0, 254),
+    ("duplicates_window_ms", 1, 30 * 24 * 3600 * 1000),
     ("retention_hold_bytes_max", 0, 2**62),
 ]
 
@@ -97,3 +98,11 @@ def test_a_setting_that_nobody_knows_is_refused() -> None:
         msgspec.json.decode(b'{"no_such": 1}', type=LogSettings)
     with pytest.raises(msgspec.ValidationError, match="durability"):
         msgspec.json.decode(b'{"durability": "paper"}', type=LogSettings)
+
+
+def test_only_a_log_of_cloudevents_has_a_window_of_duplicates() -> None:
+    assert LogSettings(content="cloudevents", duplicates_window_count=1_000_000).duplicates_window_count
+    with pytest.raises(InvalidSettings, match="content is cloudevents"):
+        LogSettings(duplicates_window_count=1)
+    with pytest.raises(InvalidSettings, match="1000001 does not lie between 0 and 1000000"):
+        LogSettings(content="cloudevents", duplicates_window_count=1_000_001)

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import DiskFull, FolderInUse, InvalidSettings, LogExists, UnknownLog
+from headwater.log.clock import wall_clock_ms
 from headwater.log.log import PartitionDefinition
 from headwater.log.settings import LogSettings, StoreSettings
-from headwater.log.store import Store, wall_clock_ms
+from headwater.log.store import Store
 from tests.log_material import DATA, Answers, Machine, append, publish, read_all, read_records
 
 PARTS = [PartitionDefinition("orders-0"), PartitionDefinition("orders-1", "eu")]

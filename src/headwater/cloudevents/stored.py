@@ -7,6 +7,7 @@ before one is given; the characters of their texts are looked at for a log that 
 from __future__ import annotations
 
 from array import array
+from collections.abc import Iterator
 
 from headwater.cloudevents import json_format
 from headwater.cloudevents.content_mode import Mode, mode_of, not_readable
@@ -33,11 +34,12 @@ from headwater.encoding._cloudevents_kernel import (
     MessageAttributes,
     find_attributes,
 )
+from headwater.encoding._span_kernel import SPAN_FIELDS
 from headwater.encoding.amqp_message import SectionCode, decode_section, read_sections
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import InvalidCloudEvent, MalformedValue
 
-__all__ = ["StoredAttributes", "data_of", "fault_of", "faults_among", "structured_event"]
+__all__ = ["StoredAttributes", "data_of", "fault_of", "faults_among", "first_fault", "structured_event"]
 
 
 class StoredAttributes(MessageAttributes):
@@ -101,18 +103,30 @@ def faults_among(
 
     The spans are those of `_span_kernel`.
     """
+    return list(_faults(buffer, spans, first, count))
+
+
+def first_fault(
+    buffer: ReadableBuffer, spans: array[int], first: int, count: int
+) -> tuple[int, InvalidCloudEvent] | None:
+    """The first of these, None if all are valid; nothing behind it is parsed."""
+    return next(_faults(buffer, spans, first, count), None)
+
+
+def _faults(
+    buffer: ReadableBuffer, spans: array[int], first: int, count: int
+) -> Iterator[tuple[int, InvalidCloudEvent]]:
     found = array("q", bytes(8 * ATTRIBUTE_FIELDS * count))
     if find_attributes(buffer, spans, first, count, found, is_strict=True) == 0:
-        return []
-    faults = []
-    for number in range(count):
-        fields = found[ATTRIBUTE_FIELDS * number : ATTRIBUTE_FIELDS * (number + 1)]
-        if fields[0]:
-            at = 4 * (first + number)
+        return
+    statuses = found[::ATTRIBUTE_FIELDS]
+    for number, status in enumerate(statuses):
+        if status:
+            at = SPAN_FIELDS * (first + number)
+            fields = found[ATTRIBUTE_FIELDS * number : ATTRIBUTE_FIELDS * (number + 1)]
             fault = _fault(buffer, spans[at + 2], spans[at + 3], fields)
             if fault is not None:
-                faults.append((number, fault))
-    return faults
+                yield number, fault
 
 
 def _fault(buffer: ReadableBuffer, start: int, end: int, fields: array[int]) -> InvalidCloudEvent | None:
@@ -123,8 +137,11 @@ def _fault(buffer: ReadableBuffer, start: int, end: int, fields: array[int]) -> 
     try:
         structured_event(buffer, start, end)
     except InvalidCloudEvent as error:
-        return error
-    return None
+        attribute, reason = error.attribute, error.reason
+    else:
+        return None
+    # Another one, for the traceback of the first holds the buffer, which could not be resized as long.
+    return InvalidCloudEvent(attribute, reason)
 
 
 def _fault_in_binary(buffer: ReadableBuffer, fields: array[int]) -> InvalidCloudEvent:

@@ -27,8 +27,8 @@ PREDICATES_FILTER = Symbol("headwater:cloudevents-filter")
 
 
 def filter_of(predicate: Predicate) -> Filter:
-    """What lets those CloudEvents through of which a predicate is true, from the earliest retained on."""
-    return Filter(Literal(True), starts_at_earliest=True, screens=(screen_of(predicate),))
+    """What lets those CloudEvents through of which a predicate is true; it names no position to begin at."""
+    return Filter(Literal(True), starts_at_earliest=False, screens=(screen_of(predicate),))
 
 
 def compile_link_filter(descriptor: object, value: object) -> Filter | None:

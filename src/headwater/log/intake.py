@@ -5,11 +5,15 @@ from __future__ import annotations
 import struct
 from array import array
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import TypeAlias
 
 from headwater.encoding._kernel import NOTHING_PUBLISHED, UNNAMED, filter_values, gather_published, new_buffer
 from headwater.encoding._span_kernel import SPAN_FIELDS, gather_spans
 from headwater.encoding.chunk import CHUNK_HEADER_BYTES, ENTRIES_MAX
 from headwater.errors import EntryTooLarge, InvalidEntries, StorageError
+from headwater.log.admission import Admission, admission_of
+from headwater.log.clock import wall_clock_ms
 from headwater.log.files import Buffer
 from headwater.log.settings import LogSettings
 from headwater.log.tracking import Publisher
@@ -19,7 +23,12 @@ __all__ = ["Gathering", "Intake", "OnDone"]
 OnDone = Callable[[StorageError | None], None]
 """Called once: with None when all is on disk, with the error when it never will be."""
 
+Copied: TypeAlias = tuple[int, int, int, int, int, int]
+"""Of `gather_published`: position in the body, messages, entries, records, position behind them, last sequence."""
+
 _BUFFER_BYTES_MIN = 4096
+_EVERYTHING_PUBLISHED = (1 << 64) - 1
+"""As the last sequence: all messages are duplicates, whose ids alone are wanted."""
 _UNFILTERED = b""
 
 MIXED_ENTRIES_MAX = 32
@@ -88,10 +97,22 @@ class Gathering:
 class Intake:
     """The gatherings of one partition, oldest first; the last one is still open."""
 
-    __slots__ = ("_complete", "_last_bytes", "_open", "byte_count", "next_offset", "settings")
+    __slots__ = (
+        "_complete",
+        "_last_bytes",
+        "_now_ms",
+        "_open",
+        "admission",
+        "byte_count",
+        "next_offset",
+        "settings",
+    )
 
-    def __init__(self, settings: LogSettings) -> None:
+    def __init__(self, settings: LogSettings, now_ms: Callable[[], int] = wall_clock_ms) -> None:
         self.settings = settings
+        self._now_ms = now_ms
+        self.admission = admission_of(settings, now_ms, None)
+        """What looks at messages before they are taken; None if everything is."""
         self._complete: list[Gathering] = []
         self._open: Gathering | None = None
         self._last_bytes = 0
@@ -102,6 +123,22 @@ class Intake:
 
     def __bool__(self) -> bool:
         return bool(self._complete) or (self._open is not None and self._open.entries > 0)
+
+    def change_settings(self, settings: LogSettings) -> None:
+        """Go on with these."""
+        self.settings = settings
+        self.admission = admission_of(settings, self._now_ms, self.admission)
+
+    def go_back(self, end_offset: int) -> None:
+        """What was taken from this offset on is not stored."""
+        self.next_offset = end_offset
+        if self.admission is not None:
+            self.admission.go_back(end_offset)
+
+    def forget_before(self, offset: int) -> None:
+        """What is before this offset is no longer there."""
+        if self.admission is not None:
+            self.admission.forget_before(offset)
 
     def add(
         self, entries: Buffer, count: int, records: int, publisher: Publisher | None, sequence: int
@@ -160,37 +197,30 @@ class Intake:
     ) -> tuple[int, int]:
         """Take as many of the messages as go into one gathering; gives the position behind them, and their number.
 
-        That is one at least, unless `count` is none. A malformed message raises `MalformedFrame` if it is the first.
+        That is one at least, unless `count` is none. A malformed message raises `MalformedFrame` if it is the first,
+        one that the log does not take `InvalidCloudEvent`. Duplicates are taken, and not stored.
         """
+        admission = self.admission
+        if admission is not None:
+            count = min(count, admission.block)
         if end - start > min(self.settings.chunk_data_bytes_max, self.settings.entry_bytes_max):
             self._check_entry_sizes(body, start, end, count, filtered)
         values = filter_values(body, start, end, count) if filtered else None
         self._keep_apart(is_filtered=values is not None and any(values))
-        while True:
-            gathering = self._open or self._start(end - start)
-            position, taken, entries, records, behind, last = gather_published(
-                body,
-                start,
-                end,
-                count,
-                filtered,
-                _last_sequence(publisher),
-                gathering.buffer,
-                gathering.end,
-                len(gathering.buffer),
-                ENTRIES_MAX - gathering.entries,
-                ids,
-                ids_start,
-            )
-            if entries:
-                gathering.note_filter_values(values)
-                self._took(gathering, behind - gathering.end, entries, records)
-                gathering.end = behind
-                if publisher is not None:
-                    publisher.sequence = gathering.publishers[publisher.reference] = last
-            if taken or not count:
-                return position, taken
-            self._make_room(gathering, end - start, _entry_span(body, start, end, filtered)[1])
+        last_sequence = _last_sequence(publisher)
+
+        gathering, copied = self._gather(body, start, end, filtered, ids, ids_start, last_sequence, count)
+        if admission is not None and copied[2]:
+            again = partial(self._gather, body, start, end, filtered, ids, ids_start)
+            gathering, copied = self._admitted(admission, gathering, copied, again, last_sequence)
+        position, taken, entries, records, behind, last = copied
+        if entries:
+            gathering.note_filter_values(values)
+            self._took(gathering, behind - gathering.end, entries, records)
+            gathering.end = behind
+            if publisher is not None:
+                publisher.sequence = gathering.publishers[publisher.reference] = last
+        return position, taken
 
     def make_room_for_whole(self, spans: array[int], first: int, count: int) -> None:
         """See to it that one gathering takes all of these records; raises `EntryTooLarge` if none can."""
@@ -214,8 +244,14 @@ class Intake:
         """Take as many of the records that spans of a buffer tell of as go into one gathering; gives their number.
 
         That is one at least, unless `count` is none. A record that is too large raises `EntryTooLarge` if it is the
-        first. Publishers get the sequences that stand beside them.
+        first, one that the log does not take `InvalidCloudEvent`. Duplicates are taken, and not stored. Publishers get the
+        sequences that stand beside them.
         """
+        if self.admission is not None and count:
+            admitted = self.admission.admit(buffer, spans, first, count)
+            if admitted < 0:
+                return -admitted
+            count = admitted
         entry_bytes_max = self.settings.entry_bytes_max
         self._keep_apart(is_filtered=False)
         while True:
@@ -269,6 +305,72 @@ class Intake:
             byte_count += gathering.data_bytes
         self.byte_count -= byte_count
         return taken
+
+    def _gather(
+        self,
+        body: Buffer,
+        start: int,
+        end: int,
+        filtered: bool,
+        ids: bytearray,
+        ids_start: int,
+        last_sequence: int,
+        count: int,
+    ) -> tuple[Gathering, Copied]:
+        """Copy messages behind what is in a gathering, one at least if there are any; they are not counted yet."""
+        while True:
+            gathering = self._open or self._start(end - start)
+            copied = gather_published(
+                body,
+                start,
+                end,
+                count,
+                filtered,
+                last_sequence,
+                gathering.buffer,
+                gathering.end,
+                len(gathering.buffer),
+                ENTRIES_MAX - gathering.entries,
+                ids,
+                ids_start,
+            )
+            if copied[1] or not count:
+                return gathering, copied
+            self._make_room(gathering, end - start, _entry_span(body, start, end, filtered)[1])
+
+    def _admitted(
+        self,
+        admission: Admission,
+        gathering: Gathering,
+        copied: Copied,
+        again: Callable[[int, int], tuple[Gathering, Copied]],
+        last_sequence: int,
+    ) -> tuple[Gathering, Copied]:
+        """Of messages that were copied those, from the first one on, that the log takes; duplicates are not copied."""
+        while 0 < copied[2] < copied[1]:
+            # Some are duplicates by their ids: fewer, until messages and entries are the same.
+            gathering, copied = again(last_sequence, copied[1] // 2)
+        entries = copied[2]
+        if not entries:
+            return gathering, copied
+        admitted = admission.admit_entries(gathering.buffer, gathering.end, copied[4], entries)
+        if admitted < 0:
+            return again(_EVERYTHING_PUBLISHED, -admitted)
+        if admitted < entries:
+            gathering, copied = again(last_sequence, admitted)
+        if admission.replacement is not None:
+            return self._replaced(copied, *admission.replacement)
+        return gathering, copied
+
+    def _replaced(self, copied: Copied, entry: bytes, records: int) -> tuple[Gathering, Copied]:
+        """Another entry in place of the only one that was copied."""
+        if len(entry) > self.settings.entry_bytes_max:
+            raise EntryTooLarge(len(entry), self.settings.entry_bytes_max)
+        gathering = self._with_room(len(entry), 1)
+        end = gathering.end + len(entry)
+        gathering.buffer[gathering.end : end] = entry
+        position, taken, _, _, _, last = copied
+        return gathering, (position, taken, 1, records, end, last)
 
     def _check_entry_sizes(self, body: Buffer, start: int, end: int, count: int, filtered: bool) -> None:
         """Refuse a body with an entry that no chunk may hold, before any of it is taken."""
@@ -324,6 +426,8 @@ class Intake:
             gathering.grow(next_entry)
 
     def _took(self, gathering: Gathering, byte_count: int, entries: int, records: int) -> None:
+        if self.admission is not None:
+            self.admission.taken(self.next_offset, records)
         self.byte_count += byte_count
         gathering.entries += entries
         gathering.records += records

@@ -56,6 +56,7 @@ class PartitionOwner(Protocol):
     settings: StoreSettings
     epoch: int
     uncommitted_bytes: int
+    clock: Callable[[], int]
 
     def mark_dirty(self, partition: Partition) -> None:
         """Something waits to be committed."""
@@ -88,7 +89,7 @@ class Partition:
         self.error: StorageError | None = None
         """Why it takes no writes."""
         self.segments: list[Segment] = []
-        self.intake = Intake(settings)
+        self.intake = Intake(settings, owner.clock)
         self.committed_offset = 0
         """The end of what is durable: the first offset that consumers do not see yet."""
         self.timestamp_ms_max = 0
@@ -187,7 +188,7 @@ class Partition:
         """The same for as many messages as go into one chunk, and so are durable or refused as one.
 
         Gives the position behind them, and their number; `when_settled` says what becomes of them. A malformed message
-        raises if it is the first.
+        raises if it is the first, as does one that the log does not take (`InvalidCloudEvent`).
         """
         self.check_writable(end - start)
         publisher = None if reference is None else self.tracking.publisher(reference)
@@ -212,8 +213,9 @@ class Partition:
         """Append as many of the records that spans of a buffer tell of as go into one chunk; gives their number.
 
         `_span_kernel.py` draws the spans. `when_settled` says what becomes of the records. One that is too large raises
-        `EntryTooLarge` if it is the first. What `goes_on` with something that was begun is taken without room, too.
-        With sequences all go into one chunk, and are on disk with these or not at all; raises `EntryTooLarge`, too.
+        `EntryTooLarge` if it is the first, one that the log does not take `InvalidCloudEvent`. What `goes_on` with
+        something that was begun is taken without room, too. With sequences all go into one chunk, and are on disk with
+        these or not at all; raises `EntryTooLarge`, too.
         """
         self.check_writable(0 if goes_on else count)
         before = self.intake.byte_count
@@ -307,7 +309,8 @@ class Partition:
     def change_settings(self, settings: LogSettings) -> None:
         """Go on with these; what is on its way keeps to the old ones."""
         assert settings.durability == self.settings.durability, "what is synced is known by it"
-        self.settings = self.intake.settings = settings
+        self.settings = settings
+        self.intake.change_settings(settings)
 
     # Removing
 
@@ -413,7 +416,7 @@ class Partition:
         waiting += self._next_waiting
         self._truncations, self._next_waiting = [], []
         self._roll_due = False
-        self.intake.next_offset = self.committed_offset
+        self.intake.go_back(self.committed_offset)
         self.tracking.roll_back()
         for on_done in waiting:
             on_done(error)

@@ -11,7 +11,9 @@ from headwater.errors import InvalidSettings
 
 __all__ = [
     "CHUNK_DATA_BYTES_MAX",
+    "DUPLICATES_WINDOW_COUNT_LIMIT",
     "FRAME_BYTES_MAX",
+    "Content",
     "Durability",
     "GroupBinding",
     "GroupCreation",
@@ -32,6 +34,10 @@ FRAME_BYTES_MAX = MIB
 CHUNK_DATA_BYTES_MAX = FRAME_BYTES_MAX - 48 - 17
 """What is left of a frame for data: less the chunk header and the longest Deliver header."""
 
+DUPLICATES_WINDOW_COUNT_LIMIT = 1_000_000
+"""Each event of a window takes about 200 bytes of memory, and 3 µs when the server starts."""
+
+Content = Literal["any", "cloudevents"]
 Durability = Literal["disk", "memory"]
 GroupBinding = Literal["assign", "dynamic"]
 GroupCreation = Literal["attach", "configured"]
@@ -49,8 +55,14 @@ _ATTRIBUTE_NAME = re.compile(r"[a-z0-9]+")
 
 
 class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a log wants of its consumers; clients of the stream protocol have no words for it."""
+    """What a log wants of its clients; those of the stream protocol have no words for it."""
 
+    content: Content = "any"
+    """`cloudevents`: what is no valid CloudEvent is refused, with the reason."""
+    duplicates_window_count: int = 0
+    """Of a log of CloudEvents: an event whose source and id one of the last so many of its partition has is dropped."""
+    duplicates_window_ms: int = 24 * 3600 * 1000
+    """An event that came longer ago than this is no original any more."""
     group_binding: GroupBinding = "assign"
     """`assign`: a link that names a group alone is bound to a free partition. `dynamic`: it stays agnostic, and
     partitions move between such links."""
@@ -80,6 +92,12 @@ class LogPolicies(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     """Of what retention would remove from a partition, durable subscriptions that are behind hold back this much."""
 
     def __post_init__(self) -> None:
+        _between("duplicates_window_count", self.duplicates_window_count, 0, DUPLICATES_WINDOW_COUNT_LIMIT)
+        _between("duplicates_window_ms", self.duplicates_window_ms, 1, 30 * _DAY_MS)
+        if self.duplicates_window_count and self.content != "cloudevents":
+            raise InvalidSettings(
+                "duplicates_window_count", "only a log whose content is cloudevents has one"
+            )
         for name in ("group_wait_ms_max", "group_reserved_ms", "group_move_ms_max"):
             _between(name, getattr(self, name), 0, _DAY_MS)
         _between("group_members_max", self.group_members_max, 1, _GROUP_COUNT_LIMIT)

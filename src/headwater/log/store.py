@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -17,6 +16,7 @@ from headwater.errors import (
     StorageError,
     UnknownLog,
 )
+from headwater.log.clock import wall_clock_ms
 from headwater.log.commit import PartitionId
 from headwater.log.committer import Committer, Job, ThreadedCommitter
 from headwater.log.figures import CommitFigures
@@ -38,17 +38,12 @@ from headwater.log.staged_commit import StagedCommits
 from headwater.log.staging import Staging
 from headwater.log.state import StateStore
 from headwater.log.tail import Tails
+from headwater.log.window_recovery import restore_window
 
-__all__ = ["Store", "wall_clock_ms"]
-
+__all__ = ["Store"]
 
 _REFUSED_TRIES_MAX = 3
 _STATE_SETTINGS = LogSettings(segment_bytes=16 << 20)
-
-
-def wall_clock_ms() -> int:
-    """Milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class Store:
@@ -90,7 +85,8 @@ class Store:
         self.on_log_deleted: set[Callable[[Log], None]] = set()
         """Called with a log that is gone; its own partitions are stopped."""
         self._folder = DataFolder(files, folder)
-        self._clock = clock
+        self.clock = clock
+        """What time it is, in milliseconds."""
         self._loop = loop
         self._committer = committer
         self._scheduler = CommitScheduler(
@@ -285,7 +281,7 @@ class Store:
 
         Gives what went wrong, and what of the last time did when its files were removed, on a thread.
         """
-        now_ms = self._clock()
+        now_ms = self.clock()
         errors, self._removal_errors = self._removal_errors, []
         for partition in list(self._partitions.values()):
             try:
@@ -348,6 +344,7 @@ class Store:
 
     def events_removed(self, partition: Partition) -> None:
         """Tell who wants to know that the oldest events of a partition went."""
+        partition.intake.forget_before(partition.first_offset)
         for call in list(self.on_events_removed):
             call(partition, partition.first_offset)
 
@@ -389,9 +386,19 @@ class Store:
             self._add_log(definition)
         for log in self.logs.values():
             self._resolve(log)
+        self._restore_windows()
         self.staging.open()
         self._note_foreign(self.staging.foreign)
-        self.staged = StagedCommits(self.state, self.staging, self._partitions.get, self._clock)
+        self.staged = StagedCommits(self.state, self.staging, self._partitions.get, self.clock)
+
+    def _restore_windows(self) -> None:
+        for partition in self._partitions.values():
+            admission = partition.intake.admission
+            if admission is not None and admission.window is not None:
+                try:
+                    restore_window(partition, admission.window)
+                except StorageError as error:
+                    self.notices.append(f"{partition.name}: some duplicates will not be known: {error}")
 
     def _segment_of(self, record: JournalRecord) -> Path:
         folder = self._folder.log(record.log_id) / str(record.partition)

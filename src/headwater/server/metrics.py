@@ -71,6 +71,16 @@ async def _of_logs(measured: Measured) -> list[Metric]:
     )
     kept = GaugeMetricFamily("headwater_log_kept_events", "Events that a log holds.", labels=of_log)
     size = GaugeMetricFamily("headwater_log_size_bytes", "Bytes of a log on disk.", labels=of_log)
+    refused = CounterMetricFamily(
+        "headwater_log_refused_events",
+        "What a log of CloudEvents refused since the server started.",
+        labels=of_log,
+    )
+    dropped = CounterMetricFamily(
+        "headwater_log_dropped_duplicates",
+        "CloudEvents that a log had already, and did not take again, since the server started.",
+        labels=of_log,
+    )
     lag = GaugeMetricFamily(
         "headwater_consumer_lag_events",
         "Events that a group or a subscription has not settled; of live readers of a kind, the most of one.",
@@ -86,6 +96,10 @@ async def _of_logs(measured: Measured) -> list[Metric]:
         written.add_metric(key, store.commit_figures.bytes_by_log[log.definition.id])
         kept.add_metric(key, sum(each.committed_offset - each.first_offset for each in log.partitions))
         size.add_metric(key, sum(each.size_bytes for each in log.partitions))
+        admissions = [each.intake.admission for each in log.partitions]
+        if log.definition.settings.content == "cloudevents":
+            refused.add_metric(key, sum(each.refused_count for each in admissions if each))
+            dropped.add_metric(key, sum(each.dropped_count for each in admissions if each))
         kept_of_log = await kept_lags(log, measured.consumers, named_left)
         named_left = max(named_left - len(kept_of_log), 0)
         for of, events in kept_of_log.items():
@@ -97,7 +111,7 @@ async def _of_logs(measured: Measured) -> list[Metric]:
         f"Logs beyond {LOGS_MAX}, which have no series of their own.",
         value=max(len(keys) - LOGS_MAX, 0),
     )
-    return [appended, written, kept, size, lag, left_out]
+    return [appended, written, kept, size, refused, dropped, lag, left_out]
 
 
 def _live(log: Log, live: dict[Partition, dict[str, int]]) -> dict[str, int]:

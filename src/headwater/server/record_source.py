@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from array import array
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
@@ -17,15 +19,20 @@ from headwater.encoding.compression import unpack_entry
 from headwater.encoding.event_filter import StoredEvent
 from headwater.encoding.expression_position import Bounds
 from headwater.errors import UnreadableSubBatch
+from headwater.log.clock import wall_clock_ms
 from headwater.log.partition import Partition
 from headwater.log.reader import ChunkView, Reader, Run
-from headwater.log.store import wall_clock_ms
 
-__all__ = ["RecordFilter", "RecordSource", "Records", "Selection"]
+__all__ = ["ASKED_BYTES_MAX", "ASKED_RECORDS_MAX", "RecordFilter", "RecordSource", "Records", "Selection"]
 
 RECORDS_MAX = 512
 PASSED_OVER_MAX = 2048
 """So many records, or chunks, may a filter pass over before others have their turn."""
+ASKED_RECORDS_MAX = 64
+ASKED_BYTES_MAX = 64 * 1024
+"""A filter is asked of so many records at once, less if they are large; then is seen whether its time is over."""
+FILTERING_S_MAX = 0.005
+"""So long may a filter look for records before others have their turn; expressions may be a thousand times dearer."""
 
 
 class _Entries:
@@ -108,6 +115,8 @@ class RecordSource:
         self.records: deque[Records] = deque()
         """What comes next, after `fill`; all of one chunk."""
         self._selection = selection
+        self._asks = selection is not None and not selection.bounds.is_exact
+        """Whether the filter is asked of each record."""
         self._has_ended = selection is not None and selection.bounds.is_empty
         """Whether nothing that is still to come can be wanted."""
         self._event = StoredEvent(
@@ -154,7 +163,10 @@ class RecordSource:
             self._spans = array("q", bytes(8 * SPAN_FIELDS * RECORDS_MAX))
         self.has_passed_over = False
         passed_over = 0
+        filtering_end = time.monotonic() + FILTERING_S_MAX
         while passed_over < PASSED_OVER_MAX:
+            if self._asks and passed_over and time.monotonic() > filtering_end:
+                break
             if not self._entries:
                 if self._has_ended or not self._next_chunk(when_read):
                     return False
@@ -164,9 +176,7 @@ class RecordSource:
             if not entries.entries_left:
                 self._entries.pop()
                 continue
-            found, entries.position = skim_entries(
-                entries.data, entries.position, entries.end, entries.entries_left, self._spans
-            )
+            found = self._skim(entries, self._spans)
             if not found:
                 self._open_sub_batch(entries)
                 continue
@@ -200,6 +210,17 @@ class RecordSource:
         self._chunks = iter(())
         self._entries = []
 
+    def _skim(self, entries: _Entries, spans: array[int]) -> int:
+        """Go over as many of the entries as are looked at together; gives their number, 0 before a sub-batch."""
+        count = min(entries.entries_left, ASKED_RECORDS_MAX) if self._asks else entries.entries_left
+        start = entries.position
+        found, entries.position = skim_entries(entries.data, start, entries.end, count, spans)
+        if self._asks and entries.position - start > ASKED_BYTES_MAX:
+            ends = spans[SPAN_FIELDS - 1 : SPAN_FIELDS * found : SPAN_FIELDS]
+            found = max(bisect_right(ends, start + ASKED_BYTES_MAX), 1)
+            entries.position = ends[found - 1]
+        return found
+
     def _select(self, records: Records) -> None:
         """Queue those that are wanted, as runs."""
         selection = self._selection
@@ -210,7 +231,7 @@ class RecordSource:
             self._has_ended = records.offset + records.count >= selection.bounds.offset_end
         if not records.count:
             return
-        if selection is None or selection.bounds.is_exact:
+        if selection is None or not self._asks:
             self.records.append(records)
             return
         event = self._event

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from headwater.amqp.definitions import Condition, ErrorValue
@@ -12,6 +13,7 @@ from headwater.errors import PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.feed import Feed
 from headwater.server.amqp.intake import error_of
+from headwater.server.amqp.limits import SENDING_S_MAX
 from headwater.server.amqp.link_owner import LinkHandler, LinkOwner
 from headwater.server.amqp.nodes import LogNode, Refused, whole
 from headwater.server.amqp.offsets import Start
@@ -81,8 +83,9 @@ class Consuming(LinkHandler):
             return
         self.link.send_rest()
         left = BYTES_PER_TURN
+        turn_end = time.monotonic() + SENDING_S_MAX
         while self.link.may_send and self._owner.can_deliver():
-            if left <= 0:
+            if left <= 0 or time.monotonic() > turn_end:
                 self._call_soon()
                 break
             if not self._send_some():
@@ -112,6 +115,8 @@ class Consuming(LinkHandler):
                     self._changed = None
                     return True
             self._next = (self._next + 1) % len(self.feeds)
+            if feed.has_passed_over:
+                return False
         return False
 
     def _wait_for_more(self) -> None:

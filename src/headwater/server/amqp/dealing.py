@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, cast
 
 from headwater.engine.topic_subscription import TopicSubscription
 from headwater.server.amqp.feeds import Feeds
+from headwater.server.amqp.limits import SENDING_S_MAX
 from headwater.server.amqp.nodes import LogNode
 from headwater.server.amqp.offsets import Start
 from headwater.server.consumers.consumer import Subscriber
@@ -67,8 +69,9 @@ class Dealer:
         """Deal what there is, as far as this turn of the loop allows."""
         self._is_called = False
         left = MESSAGES_PER_TURN
+        turn_end = time.monotonic() + SENDING_S_MAX
         while not self._is_closed:
-            if left <= 0:
+            if left <= 0 or time.monotonic() > turn_end:
                 self.call_soon()
                 return
             done_count = self._deal_once()

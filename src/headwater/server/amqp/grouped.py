@@ -7,6 +7,7 @@ start ──> Groups.attach ──┬─> attached: to one partition, or agnosti
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,6 +26,7 @@ from headwater.errors import StorageError
 from headwater.log.partition import Partition
 from headwater.server.amqp.accounted_link import AccountedLink
 from headwater.server.amqp.feeds import Feeds
+from headwater.server.amqp.limits import SENDING_S_MAX
 from headwater.server.amqp.link_owner import LinkOwner
 from headwater.server.amqp.nodes import LogNode
 from headwater.server.amqp.offsets import Start
@@ -90,8 +92,10 @@ class Grouped(AccountedLink):
             return
         self.link.send_rest()
         left = MESSAGES_PER_TURN
+        turn_end = time.monotonic() + SENDING_S_MAX
         while room := self.room(self._feeds):
-            if left <= 0:
+            if left <= 0 or time.monotonic() > turn_end:
+                left = 0
                 self._call_soon()
                 break
             owned = [each for each in group.partitions_of(self) if each not in self._starting]

@@ -14,6 +14,7 @@ from headwater.encoding.ranges import IdRange, IdRanges
 from headwater.errors import (
     DiskFull,
     EntryTooLarge,
+    InvalidCloudEvent,
     LogBusy,
     PartitionDeleted,
     PartitionReadOnly,
@@ -64,6 +65,9 @@ class Intake:
             taken = partition.append_some_spans(event.buffer, event.spans, index, end - index)
         except EntryTooLarge as error:
             self.refuse(event, index, 1, ErrorValue(Condition.LINK_MESSAGE_SIZE_EXCEEDED, str(error)))
+            return index + 1
+        except InvalidCloudEvent as error:
+            self.refuse(event, index, 1, _no_event(error))
             return index + 1
         except LogBusy:
             return index
@@ -127,6 +131,10 @@ class Intake:
             except EntryTooLarge as error:
                 words = ErrorValue(Condition.LINK_MESSAGE_SIZE_EXCEEDED, str(error))
                 outcome.refused.append((run.numbers[first : first + 1], words))
+                first += 1
+                continue
+            except InvalidCloudEvent as error:
+                outcome.refused.append((run.numbers[first : first + 1], _no_event(error)))
                 first += 1
                 continue
             except StorageError as error:
@@ -194,6 +202,11 @@ def error_of(error: StorageError) -> ErrorValue:
     elif isinstance(error, PartitionReadOnly):
         condition = Condition.RESOURCE_LOCKED
     return ErrorValue(condition, str(error))
+
+
+def _no_event(error: InvalidCloudEvent) -> ErrorValue:
+    """What a sender is told whose message is none that a log of CloudEvents takes."""
+    return ErrorValue(Condition.INVALID_FIELD, str(error))
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[IdRange]:

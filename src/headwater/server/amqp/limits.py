@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["Limits"]
+__all__ = ["SENDING_S_MAX", "Limits"]
+
+SENDING_S_MAX = 0.01
+"""So long a link, or the links of a subscription, may be sent to before others have their turn; filters may be slow."""
 
 
 class Limits(msgspec.Struct, frozen=True):

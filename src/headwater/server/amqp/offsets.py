@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from headwater.amqp.definitions import Condition
+from headwater.cloudevents.stored_filter import compile_link_filter
 from headwater.encoding.amqp_types import Described, Symbol, Timestamp
 from headwater.encoding.event_filter import EVENT_STREAMS_FILTERS, Filter, all_of, compile_filter
 from headwater.encoding.expression_position import TIME_START_MS
@@ -90,7 +91,7 @@ def start_of(filters: Mapping[Symbol, Any]) -> Start:
             position = _checked_position(value)
         else:
             try:
-                found = compile_filter(descriptor, value)
+                found = compile_filter(descriptor, value) or compile_link_filter(descriptor, value)
             except (InvalidExpression, InvalidField) as error:
                 raise Refused(Condition.INVALID_FIELD, str(error)) from error
             if found is None:

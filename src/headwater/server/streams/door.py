@@ -12,7 +12,7 @@ import msgspec
 
 from headwater import __version__
 from headwater.engine.single_active import GroupId, SingleActive, Update
-from headwater.errors import PartitionDeleted, StorageError
+from headwater.errors import InvalidCloudEvent, PartitionDeleted, StorageError
 from headwater.log.partition import Partition
 from headwater.log.store import Store
 from headwater.server.management.clients import Traffic
@@ -71,6 +71,7 @@ class Door:
         self.read_view = memoryview(self.read_buffer)
         self._groups: SingleActive[tuple[Session, int]] = SingleActive()
         self._told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
+        self._refusal_told_again_at: WeakKeyDictionary[Partition, float] = WeakKeyDictionary()
 
     # Groups
 
@@ -126,6 +127,13 @@ class Door:
         if now >= self._told_again_at.get(partition, 0.0) and not isinstance(error, PartitionDeleted):
             self._told_again_at[partition] = now + self.limits.failure_told_every_s
             logger.error("%s: %s", partition.name, error)
+
+    def note_refused_event(self, partition: Partition, error: InvalidCloudEvent) -> None:
+        """A log of CloudEvents was sent something else; told once in a while, for the protocol has no words for it."""
+        now = self.loop.time()
+        if now >= self._refusal_told_again_at.get(partition, 0.0):
+            self._refusal_told_again_at[partition] = now + self.limits.failure_told_every_s
+            logger.warning("%s: a message was refused: %s", partition.name, error)
 
 
 def _peer_properties(announced_version: str) -> Mapping[str, str]:

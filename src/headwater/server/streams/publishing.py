@@ -8,6 +8,7 @@ from typing import Protocol
 
 from headwater.errors import (
     EntryTooLarge,
+    InvalidCloudEvent,
     LogBusy,
     MalformedFrame,
     MalformedSubBatch,
@@ -61,6 +62,9 @@ class Owner(Protocol):
 
     def publishing_failed(self, partition: Partition, error: StorageError) -> None:
         """A partition took no messages."""
+
+    def event_refused(self, partition: Partition, error: InvalidCloudEvent) -> None:
+        """A message is none that a log of CloudEvents takes; its publisher is told no more than that."""
 
 
 class Publishers:
@@ -118,7 +122,11 @@ class Publishers:
         if self._owner.may_publish(publisher.partition):
             try:
                 while command.count:
-                    command = self._append_some(command, buffer, publisher)
+                    try:
+                        command = self._append_some(command, buffer, publisher)
+                    except InvalidCloudEvent as error:
+                        self._owner.event_refused(publisher.partition, error)
+                        command = self._refuse_first(command, buffer, publisher)
                 if command.start != command.end:
                     surplus = command.end - command.start
                     raise MalformedFrame(f"{surplus} bytes stand behind the messages of a Publish")
@@ -162,6 +170,18 @@ class Publishers:
         self.unanswered += 1
         publisher.partition.when_settled(partial(self._settled, publisher, ids))
         return Publish(command.publisher_id, command.version, command.count - taken, position, command.end)
+
+    def _refuse_first(
+        self, command: Publish, buffer: bytearray | memoryview, publisher: Publisher
+    ) -> Publish:
+        """Refuse the first message alone; gives the frame without it."""
+        filtered = command.version == _FILTERED_VERSION
+        behind = _after_message(buffer, command.start + ID_BYTES, command.end, filtered)
+        publisher.published_count += 1
+        publisher.refused_count += 1
+        ids = buffer[command.start : command.start + ID_BYTES]
+        self._machine.refuse_messages(publisher.id, bytes(ids), ResponseCode.PRECONDITION_FAILED)
+        return Publish(command.publisher_id, command.version, command.count - 1, behind, command.end)
 
     def _settled(self, publisher: Publisher, ids: bytearray, error: StorageError | None) -> None:
         self.unanswered -= 1

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from headwater.engine.single_active import GroupId
-from headwater.errors import StorageError
+from headwater.errors import InvalidCloudEvent, StorageError
 from headwater.log.file_span import FileSpan
 from headwater.log.log import PARTITIONS_MAX
 from headwater.log.partition import Partition, PartitionState
@@ -169,6 +169,9 @@ class Session:
 
     def publishing_failed(self, partition: Partition, error: StorageError) -> None:
         self._door.note_failure(partition, error)
+
+    def event_refused(self, partition: Partition, error: InvalidCloudEvent) -> None:
+        self._door.note_refused_event(partition, error)
 
     def may_read(self, subscription: Subscription) -> bool:
         partition = subscription.partition
