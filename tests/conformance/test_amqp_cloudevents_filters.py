@@ -30,7 +30,13 @@ both_filters = pytest.mark.parametrize("filters", [SQL, PREDICATES])
 def coloured(number: int) -> bytes:
     if number % 3 == 1:
         return encode_message(Message(application_properties={"colour": "red"}, body=Data((b"no event",))))
-    attributes: dict[str, Any] = {"id": str(number), "source": "/s", "type": "t", "specversion": "1.0", "number": number}
+    attributes: dict[str, Any] = {
+        "id": str(number),
+        "source": "/s",
+        "type": "t",
+        "specversion": "1.0",
+        "number": number,
+    }
     return amqp_binding.encode(CloudEvent({**attributes, "colour": "red" if number % 3 == 0 else "blue"}))
 
 

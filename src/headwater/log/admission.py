@@ -77,6 +77,25 @@ class Admission:
         found, _ = skim_entries(buffer, start, end, count, spans)
         return self.admit(buffer, spans, 0, found) if found else self._admit_sub_batch(buffer, start, end)
 
+    def check(self, buffer: ReadableBuffer, spans: array[int]) -> None:
+        """Raise `InvalidCloudEvent` for the first of all these messages that is none; duplicates are valid."""
+        fault = first_fault(buffer, spans, 0, len(spans) // SPAN_FIELDS)
+        if fault is not None:
+            self.refused_count += 1
+            raise fault[1]
+
+    def offsets_of(self, buffer: ReadableBuffer, spans: array[int], first_offset: int) -> Sequence[int]:
+        """Where all these messages are that were appended, or were there, the first one that was new at an offset."""
+        count = len(spans) // SPAN_FIELDS
+        if self.window is None:
+            return range(first_offset, first_offset + count)
+        offsets = []
+        for digest in digests_of(buffer, spans, 0, count):
+            known = None if digest is None else self.window.offset_of(digest)
+            offsets.append(first_offset if known is None else known)
+            first_offset = max(first_offset, offsets[-1] + 1)
+        return offsets
+
     def taken(self, first_offset: int, count: int) -> None:
         """So many of the messages that were let through last are appended, from this offset on."""
         if self.window is not None:

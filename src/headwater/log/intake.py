@@ -244,8 +244,8 @@ class Intake:
         """Take as many of the records that spans of a buffer tell of as go into one gathering; gives their number.
 
         That is one at least, unless `count` is none. A record that is too large raises `EntryTooLarge` if it is the
-        first, one that the log does not take `InvalidCloudEvent`. Duplicates are taken, and not stored. Publishers get the
-        sequences that stand beside them.
+        first, one that the log does not take `InvalidCloudEvent`. Duplicates are taken, and not stored. Publishers get
+        the sequences that stand beside them.
         """
         if self.admission is not None and count:
             admitted = self.admission.admit(buffer, spans, first, count)

@@ -75,12 +75,12 @@ def append(
 ) -> Stored:
     """Append all shares, or with an error none of them; under a key, those that were not appended before.
 
-    Raises `KeyReused`, `EntryTooLarge`, and what a partition raises that takes nothing.
+    Raises `KeyReused`, `EntryTooLarge`, `InvalidCloudEvent`, and what a partition raises that takes nothing.
     """
     found = {} if key is None else _found(partitions, key)
     waiting = [share for share in shares if share.partition not in found]
     for share in waiting:
-        _check(partitions[share.partition], share, is_whole=key is not None)
+        _check(incoming, share, partitions[share.partition], is_whole=key is not None)
     to, offsets = array("q", bytes(8 * incoming.count)), array("q", bytes(8 * incoming.count))
     for share in shares:
         earlier = found.get(share.partition)
@@ -89,7 +89,8 @@ def append(
             if earlier is None
             else earlier.first_offset
         )
-        for offset, number in enumerate(share.numbers, first):
+        there = _offsets_of(incoming, share, partitions[share.partition], first)
+        for offset, number in zip(there, share.numbers, strict=True):
             to[number], offsets[number] = share.partition, offset
     touched = [share.partition for share in shares]
     return Stored(to, offsets, was_there=bool(shares) and not waiting, touched=touched)
@@ -130,10 +131,12 @@ def _found(partitions: Sequence[Partition], key: IdempotencyKey) -> Mapping[int,
     return found
 
 
-def _check(partition: Partition, share: Share, *, is_whole: bool) -> None:
+def _check(incoming: Incoming, share: Share, partition: Partition, *, is_whole: bool) -> None:
     """Refuse what the partition would not take, before anything is appended anywhere."""
     partition.check_writable(len(share.numbers))
     settings, spans = partition.settings, share.spans
+    if partition.intake.admission is not None:
+        partition.intake.admission.check(incoming.buffer, spans)
     size = 4 * len(share.numbers) + spans[-1] - spans[0]
     if size <= settings.entry_bytes_max and size <= settings.chunk_data_bytes_max:
         return
@@ -156,3 +159,10 @@ def _append(incoming: Incoming, share: Share, partition: Partition, key: Idempot
             incoming.buffer, share.spans, taken, count - taken, goes_on=True, sequences=sequences
         )
     return first_offset
+
+
+def _offsets_of(incoming: Incoming, share: Share, partition: Partition, first_offset: int) -> Sequence[int]:
+    admission = partition.intake.admission
+    if admission is None:
+        return range(first_offset, first_offset + len(share.numbers))
+    return admission.offsets_of(incoming.buffer, share.spans, first_offset)

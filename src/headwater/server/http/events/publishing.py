@@ -146,6 +146,8 @@ class Publisher:
             return append(incoming, shares, node.partitions, key)
         except KeyReused as error:
             raise KEY_REUSED.refused(str(error)) from error
+        except InvalidCloudEvent as error:
+            raise INVALID_EVENT.refused(str(error)) from error
         except EntryTooLarge as error:
             raise TOO_LARGE.refused(
                 f"{error.size_bytes} bytes are above the maximum of {error.size_bytes_max} for one event,"
