@@ -95,6 +95,18 @@ def test_proton_sees_the_capability(server: Server) -> None:
         assert symbol("AMQP_EVENT_STREAMS_V1_0") in list(connection.conn.remote_offered_capabilities)
 
 
+@pytest.mark.clause("ES-9")
+def test_messages_of_proton_that_say_nothing_are_spread(server: Server, stream: str) -> None:
+    """One by one each is a run of its own, and so goes to the next partition."""
+    with connected(server) as connection:
+        make_log(connection, stream, 4)
+        sender = sender_to(connection, stream)
+        for number in range(4 * COUNT):
+            sender.send(Message(body=number))
+        ends = [end for _, end in offsets(connection, stream).values()]
+        assert ends == [symbol(f"{COUNT - 1:016x}")] * 4
+
+
 @pytest.mark.clause("ES-5", "ES-10", "ES-11", "ES-21", "ES-23")
 def test_links_of_proton_are_bound_by_a_property(server: Server, stream: str) -> None:
     with connected(server) as connection:
