@@ -172,6 +172,24 @@ def test_a_terminus_knows_its_partition_and_is_not_attached_to_with_another(
     assert "with other properties" in str(error.description)
 
 
+@pytest.mark.clause("ES-4", "ES-10")
+@pytest.mark.parametrize("words", [("durable",), ("shared", "durable")])
+def test_who_comes_back_without_naming_a_partition_is_told_which_one_it_has(
+    connect: Callable[[], AmqpWire], amqp_door: ListeningAmqp, log: str, words: tuple[str, ...]
+) -> None:
+    amqp_door.super_stream(log, 3)
+    peer, writer = connect(), connect()
+    to_one = {"properties": {PARTITION: Symbol("1")}}
+    subscribe(peer, log, "terminus", *words, link=to_one)
+    leave(peer)
+    for number in range(3):
+        writer.sender(f"{log}-{number}", handle=number)
+        writer.publish([body(0)], first_id=number, handle=number)
+    assert subscribe(peer, log, "terminus", *words).properties == {PARTITION: "1"}
+    assert peer.message().partition == "1"
+    peer.assert_nothing_came()
+
+
 # What is granted
 
 

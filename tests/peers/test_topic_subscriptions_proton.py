@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 import pytest
-from proton import Delivery, Described, Link, Message, Terminus, symbol
+from proton import Delivery, Described, Link, Message, Terminus, symbol, ulong
 from proton.reactor import Copy, DurableSubscription, Filter, LinkOption, Move, ReceiverOption, Selector
 from proton.utils import BlockingConnection, BlockingReceiver, LinkDetached
 
@@ -304,6 +304,8 @@ def test_filters_of_proton_go_through_what_is_retained_and_are_echoed(server: Se
             (symbol(ANNOTATIONS_FILTER), {symbol("event-streams-timestamp"): started_ms}, numbered(0, 20)),
             (symbol(SQL_FILTER), f"d.{OFFSET} > '{16:016x}' AND d.{OFFSET} < '@latest'", numbered(17, 20)),
             (symbol(SQL_FILTER), f"d.{OFFSET} > '@earliest'", numbered(0, 20)),
+            (ulong(0x200), {symbol(OFFSET): symbol(f"{16:016x}")}, numbered(17, 20)),
+            (ulong(0x201), f"d.{OFFSET} > '{16:016x}'", numbered(17, 20)),
         ):
             option = Filter({symbol("wanted"): Described(descriptor, value)})
             receiver = subscriber(connection, stream, f"filtered-{next(_NUMBERS)}", option)

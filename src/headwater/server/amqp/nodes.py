@@ -87,6 +87,10 @@ class LogNode(msgspec.Struct, frozen=True):
         number = self.ids.index(partition_id)
         return LogNode(self.name, self.log, (self.partitions[number],), (partition_id,), is_bound=True)
 
+    def bound_to(self, number: int) -> LogNode:
+        """The one partition of this number in the log, if it is still there."""
+        return self.bound(dict(zip(self.numbered, self.ids, strict=True)).get(number))
+
     @property
     def numbered(self) -> dict[int, Partition]:
         """The partitions by their numbers in the log."""

@@ -94,7 +94,7 @@ def sending_handler(container: Container, link: SenderLink) -> LinkHandler:
     attach = _attach_of(container, link, asked, node, start)
     if attach.is_shared or attach.is_durable or container.door.consumers.subscriptions.find(attach):
         consumers, dealers = container.door.consumers, container.door.dealers
-        accept = partial(_accept_subscriber, container, link, asked, node)
+        accept = partial(_accept_subscriber, container, link, asked)
         return Subscribing(link, container, consumers, dealers, node, start, attach, accept)
     node = container.bound(link, node)
     consuming = Consuming(link, container, node, start)
@@ -137,9 +137,9 @@ def _attach_of(container: Container, link: SenderLink, source: Source, node: Log
 
 
 def _accept_subscriber(
-    container: Container, link: SenderLink, source: Source, node: LogNode, definition: Definition
+    container: Container, link: SenderLink, source: Source, definition: Definition, node: LogNode
 ) -> None:
-    """Say what was granted (TS-13)."""
+    """Say what was granted (TS-13); of a subscription to one partition its node, also where none was asked for."""
     lasting: dict[str, Any] = {}
     if definition.is_durable:
         lasting = {

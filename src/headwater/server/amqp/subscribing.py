@@ -43,7 +43,7 @@ class Subscribing(AccountedLink):
         node: LogNode,
         start: Start,
         attach: Attach,
-        accept: Callable[[Definition], None],
+        accept: Callable[[Definition, LogNode], None],
     ) -> None:
         """Raises `StorageError` if it cannot be found where to begin."""
         super().__init__(link, owner, consumers, node.name)
@@ -89,9 +89,11 @@ class Subscribing(AccountedLink):
         """It is attached: answer, and begin."""
         if self._is_closed:
             return
-        self._subscription = granted.subscription
+        self._subscription, definition = granted.subscription, granted.subscription.definition
+        if definition.bound_partition is not None:
+            self._node = self._node.bound_to(definition.bound_partition)
         self._dealer = self._dealers.of(granted.subscription, self._node, self._start)
-        self._owner.guarded(lambda: self._accept(granted.subscription.definition))
+        self._owner.guarded(lambda: self._accept(definition, self._node))
         self._owner.answered()
         self._dealer.follow()
 
