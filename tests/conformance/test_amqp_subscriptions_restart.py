@@ -23,7 +23,7 @@ from tests.conformance.amqp_subscriber import (
     settle,
     subscribe,
 )
-from tests.conformance.amqp_wire import AmqpWire, opened_amqp
+from tests.conformance.amqp_wire import AmqpWire, from_offset, opened_amqp
 from tests.peers.servers import HOST, Server
 
 SHARED = ("shared", "durable")
@@ -142,3 +142,15 @@ def test_a_server_that_is_stopped_writes_what_was_settled_last(tmp_path: Path) -
     with ListeningAmqp(tmp_path) as door, door.connect(fields=fields) as peer:
         subscribe(peer, "log", "sub", *SHARED)
         assert [(each.offset, count_of(each)) for each in peer.messages(3)] == [(7, 1), (8, 1), (9, 1)]
+
+
+@pytest.mark.clause("ES-4", "TS-8")
+def test_a_position_that_is_yet_to_come_is_waited_for_over_a_restart(tmp_path: Path) -> None:
+    fields = {"container_id": "same"}
+    with ListeningAmqp(tmp_path) as door, door.connect(fields=fields) as peer:
+        subscribe(peer, "log", "sub", *SHARED, filter=from_offset(7))
+        peer.assert_nothing_came()
+    with ListeningAmqp(tmp_path) as door, door.connect(fields=fields) as peer:
+        subscribe(peer, "log", "sub", *SHARED, filter=from_offset(7), handle=1)
+        Publisher(peer, "log")(10)
+        assert offsets(peer.messages(3)) == [7, 8, 9]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from headwater.engine.cursor_record import Position, decode_position
@@ -47,7 +47,7 @@ def restore(
             deletes.append(Delete(key))
             continue
         found, limits = positions.get(definition.id.digest, {}), cursor_limits(log.definition.settings)
-        deletes += subscriptions.restore(definition, found, _ends(log), now_ms, limits)
+        deletes += subscriptions.restore(definition, found, _ends(log, found), now_ms, limits)
     for key, (group, epochs) in _records(store, GROUP, decode_group):
         log = _log_of(store, group.id.vhost, group.id.log, group.log_id)
         if log is None:
@@ -55,7 +55,7 @@ def restore(
             continue
         found, limits = positions.get(group.id.digest, {}), cursor_limits(log.definition.settings)
         policy = group_policy(log.definition.settings)
-        for change in groups.restore(group, epochs, found, _ends(log), policy, limits):
+        for change in groups.restore(group, epochs, found, _ends(log, found), policy, limits):
             puts.append(change) if isinstance(change, Put) else deletes.append(change)
     _overtake(store, subscriptions, groups)
     return [*puts, *deletes, *_unowned(store, {delete.key for delete in deletes})]
@@ -104,8 +104,14 @@ def _log_of(store: Store, vhost: str, name: str, log_id: int) -> Log | None:
     return log if log is not None and log.definition.id == log_id else None
 
 
-def _ends(log: Log) -> dict[int, int]:
-    return {
-        number: partition.committed_offset
-        for number, partition in zip(log.numbers, log.partitions, strict=True)
-    }
+def _ends(log: Log, positions: Mapping[int, Position]) -> dict[int, int]:
+    """Where partitions end, as positions are held to it: what was confirmed from memory may be gone behind that.
+
+    From the disk nothing is gone: a position beyond the end is one that waits for what is yet to come.
+    """
+    ends = {}
+    for number, partition in zip(log.numbers, log.partitions, strict=True):
+        ends[number] = partition.committed_offset
+        if number in positions and partition.settings.durability == "disk":
+            ends[number] = max(ends[number], positions[number].low)
+    return ends
