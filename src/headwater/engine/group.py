@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
+from heapq import heapify, heappop, heappush
 from typing import Any, Generic, TypeVar
 
 from headwater.engine.cursor import CursorLimits
@@ -356,11 +357,11 @@ class Group(Generic[M]):
             changed = changed or (is_closed and share.epoch > 0)
             share.epoch = 0 if is_closed else share.epoch
             self._hand_over(number)
-        for share in self._shares.values():
-            if share.moves_to == member:
-                share.moves_to = None
-        if self._members.pop(member, None) is not None:
-            self.cursors.vanish(member)
+        each = self._members.pop(member, None)
+        if each is not None and each.partition is None:
+            for share in self._shares.values():
+                if share.moves_to == member:
+                    share.moves_to = None
         return changed
 
     def _hand_over(self, partition: int) -> None:
@@ -388,6 +389,9 @@ class Group(Generic[M]):
         return [PartitionGone(owner)]
 
     def _owned(self, member: M) -> Iterator[tuple[int, _Share[M]]]:
+        each = self._members.get(member)
+        if each is not None and each.partition is not None:
+            return iter([(each.partition, self._shares[each.partition])])
         return ((number, share) for number, share in self._shares.items() if share.owner == member)
 
     def _same_link(self, asked: GroupAttach) -> M | None:
@@ -413,9 +417,7 @@ class Group(Generic[M]):
         return [
             number
             for number, share in self._shares.items()
-            if share.owner is None
-            and share.reserved_for in {None, asked.link.container}
-            and (asked.epoch is None or asked.epoch >= share.epoch)
+            if share.owner is None and _may_have(share, asked)
         ]
 
     def _load(self) -> Counter[str]:
@@ -427,24 +429,35 @@ class Group(Generic[M]):
     def _grant(self) -> list[GroupEffect[M]]:
         """Free partitions go to those that wait: first to the containers that have least."""
         effects: list[GroupEffect[M]] = []
+        free = {number: share for number, share in self._shares.items() if share.owner is None}
+        if not (free and self._pending):
+            return effects
         load = self._load()
-        waiting = sorted(self._pending, key=lambda each: load[self._pending[each][0].link.container])
-        while waiting and any(share.owner is None for share in self._shares.values()):
-            member = next((each for each in waiting if self._free(self._pending[each][0])), None)
-            if member is None:
-                break
-            asked, _ = self._pending.pop(member)
-            effects += self._own(member, asked, self._free(asked)[0], is_assigned=True)
-            load = self._load()
-            waiting = sorted(self._pending, key=lambda each: load[self._pending[each][0].link.container])
+        waiting = [
+            (load[asked.link.container], place, member)
+            for place, (member, (asked, _)) in enumerate(self._pending.items())
+        ]
+        heapify(waiting)
+        while waiting and free:
+            count, place, member = heappop(waiting)
+            asked, _ = self._pending[member]
+            container = asked.link.container
+            if count < load[container]:
+                heappush(waiting, (load[container], place, member))
+                continue
+            number = next((number for number, share in free.items() if _may_have(share, asked)), None)
+            if number is not None:
+                load[container] += free.pop(number).reserved_for is None
+                del self._pending[member]
+                effects += self._own(member, asked, number, is_assigned=True)
         return effects
 
     def _rebalance(self, starved: list[str], now_ms: int) -> list[GroupEffect[M]]:
         """Links of a container that has two more than one that got nothing are closed, the last first (ES-15)."""
         effects: list[GroupEffect[M]] = []
         load = self._load()
+        most = max(load, key=load.__getitem__, default="")
         for container in starved:
-            most = max(load, key=lambda each: load[each], default=container)
             if load[most] - load[container] < 2:
                 continue
             last = self._last_assigned(most)
@@ -457,6 +470,7 @@ class Group(Generic[M]):
             share.reserved_for, share.reserved_until_ms = container, now_ms + self.policy.reserved_ms
             load[most] -= 1
             load[container] += 1
+            most = max(load, key=load.__getitem__)
         return effects + self._grant() if effects else []
 
     def _last_assigned(self, container: str) -> M | None:
@@ -488,12 +502,23 @@ class Group(Generic[M]):
     def _tell(self) -> list[GroupEffect[M]]:
         """Agnostic links learn of what changed for them."""
         effects: list[GroupEffect[M]] = []
+        owned: dict[M, list[int]] = {}
+        for number, share in self._shares.items():
+            if share.owner is not None and share.moves_to is None:
+                owned.setdefault(share.owner, []).append(number)
         for member, each in self._members.items():
             if each.partition is not None:
                 continue
-            partitions = tuple(number for number, share in self._owned(member) if share.moves_to is None)
+            partitions = tuple(owned.get(member, ()))
             if partitions != self._told.get(member, ()):
                 self._told[member] = partitions
                 unplaced = tuple(one for one in partitions if one not in self.cursors.by_partition)
                 effects.append(Assigned(member, partitions, unplaced))
         return effects
+
+
+def _may_have(share: _Share[M], asked: GroupAttach) -> bool:
+    """Whether a link may be given a partition that is free."""
+    return share.reserved_for in {None, asked.link.container} and (
+        asked.epoch is None or asked.epoch >= share.epoch
+    )
