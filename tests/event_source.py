@@ -6,7 +6,7 @@ import base64
 import http.client
 import json
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.parse import quote
 
 from tests.http_api import Api, Reply
@@ -56,6 +56,12 @@ class EventSource:
         self.last_event_id = last_event_id or ""
         self.retry_ms = 0
         self.comments: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def __iter__(self) -> Iterator[Sent]:
         """Events, until the server ends the stream."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from multidict import CIMultiDict
 
 from headwater.cloudevents import amqp_binding, json_format
 from headwater.encoding import _cloudevents_json_kernel as compiled
@@ -20,7 +21,7 @@ from tests.kernel_forms import both_forms, same_in
 
 FORMS = both_forms(compiled)
 same = same_in(FORMS)
-BATCH = [("content-type", "application/cloudevents-batch+json")]
+BATCH = CIMultiDict({"content-type": "application/cloudevents-batch+json"})
 ROOM = 100_000
 
 TEXTS = st.text(max_size=300) | st.sampled_from(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.errors import ReferenceTooLong, TooManyOffsets
-from headwater.log.tracking import REFERENCE_BYTES_MAX, Tracking
+from headwater.log.tracking import KEY_PREFIX, REFERENCE_BYTES_MAX, Tracking
 
 NOW = 1_000_000
 
@@ -146,4 +146,36 @@ def test_far_more_references_than_may_be_kept_make_a_snapshot_due(tracking: Trac
             tracking.committed({}, {b"%d" % number: 1}, NOW)
     assert not tracking.crowded
     tracking.committed({b"one more": 1}, {b"one more": 1}, NOW)
+    assert tracking.crowded
+
+
+def test_keys_have_bounds_of_their_own_and_take_no_room_of_publishers() -> None:
+    tracking = Tracking(entries_max=4, expiry_ms=1000, keys_max=3, keys_expiry_ms=100)
+    tracking.committed({b"p%d" % number: 1 for number in range(4)}, {}, NOW)
+    for number in range(10):
+        tracking.committed({KEY_PREFIX + b"%d" % number: number}, {}, NOW + number)
+    publishers, _ = tracking.snapshot(NOW + 20)
+    assert set(publishers) == {b"p0", b"p1", b"p2", b"p3", *(KEY_PREFIX + b"%d" % each for each in (7, 8, 9))}
+    assert tracking.gathered_sequence(KEY_PREFIX + b"9") == 9
+    assert tracking.gathered_sequence(KEY_PREFIX + b"0") is None
+    publishers, _ = tracking.snapshot(NOW + 500)
+    assert set(publishers) == {b"p0", b"p1", b"p2", b"p3"}
+
+
+def test_keys_of_what_was_refused_are_free_again() -> None:
+    tracking = Tracking(entries_max=4, expiry_ms=1000)
+    tracking.publisher(KEY_PREFIX + b"k").sequence = 7
+    assert tracking.gathered_sequence(KEY_PREFIX + b"k") == 7
+    assert tracking.sequence(KEY_PREFIX + b"k") is None
+    tracking.roll_back()
+    assert tracking.gathered_sequence(KEY_PREFIX + b"k") is None
+
+
+def test_more_keys_than_are_kept_ask_for_a_snapshot() -> None:
+    tracking = Tracking(entries_max=1000, expiry_ms=1000, keys_max=4)
+    for number in range(21):
+        tracking.committed({KEY_PREFIX + b"%d" % number: 1}, {}, NOW)
+    assert not tracking.crowded
+    for number in range(21, 23):
+        tracking.committed({KEY_PREFIX + b"%d" % number: 1}, {}, NOW)
     assert tracking.crowded

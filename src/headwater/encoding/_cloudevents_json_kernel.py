@@ -36,6 +36,8 @@ __all__ = ["COMPILED", "MEMBERS_MAX", "write_events"]
 COMPILED = cython.compiled
 MEMBERS_MAX = 32  # an event with more of them is left to others
 
+_NOTED = array("q", bytes(8 * 5 * MEMBERS_MAX + 8 * 8))  # one call after the other has it
+
 _FIELDS = cython.declare(cython.Py_ssize_t, 5)
 _MEMBERS_MAX = cython.declare(cython.Py_ssize_t, 32)
 _NAME_BYTES_MAX = cython.declare(cython.Py_ssize_t, 200)
@@ -84,7 +86,7 @@ def write_events(
     q: cython.p_uchar = out
     into: cython.longlong[::1] = spans
     key_into: cython.longlong[::1] = keys
-    noted: cython.longlong[::1] = array("q", bytes(8 * 5 * MEMBERS_MAX + 8 * 8))
+    noted: cython.longlong[::1] = _NOTED
     written: cython.Py_ssize_t = 0
     at: cython.Py_ssize_t = _after_space(p, position, size)
     while written < count:

@@ -178,6 +178,10 @@ class Nodes:
             if _DYNAMIC_NAME.fullmatch(name) and log.definition.is_asked_for_by(_DYNAMIC_SETTINGS):
                 self.delete(vhost, name)
 
+    def log(self, vhost: str, name: str) -> Log | None:
+        """The log of a name, if there is one; not a partition."""
+        return self._store.logs.get((vhost, name))
+
     def find(self, vhost: str, name: str) -> LogNode | None:
         """The node of a name, if there is one."""
         log = self._store.logs.get((vhost, name))

@@ -26,7 +26,7 @@ from headwater.server.http.events.positions import (
     PositionText,
     read_position,
 )
-from headwater.server.http.problems import BAD_REQUEST, INVALID, UNKNOWN_PARTITION
+from headwater.server.http.problems import INVALID, UNKNOWN_PARTITION
 from headwater.server.record_source import Selection
 
 __all__ = ["Asked", "EventsAsked", "asked_of"]
@@ -191,7 +191,7 @@ def _milliseconds(name: str, text: str) -> int:
             raise ValueError
         return -int(-moment.timestamp() * 1000 // 1)
     except (ValueError, OverflowError):
-        raise BAD_REQUEST.refused(
+        raise INVALID.refused(
             f"{name} is {text!r:.100}, and no time as 2026-01-31T12:00:00Z; write + as %2B"
         ) from None
 
@@ -199,7 +199,7 @@ def _milliseconds(name: str, text: str) -> int:
 def _filter(query: EventsAsked) -> CloudEventFilter | Filter | None:
     given = [each for each in (query.filter, query.filters, query.sql) if each is not None]
     if len(given) > 1:
-        raise BAD_REQUEST.refused("filter, filters and sql exclude one another; give one of them")
+        raise INVALID.refused("filter, filters and sql exclude one another; give one of them")
     try:
         if query.sql is not None:
             return compile_filter(_SQL, query.sql)
@@ -216,7 +216,7 @@ def _predicate(query: EventsAsked) -> Predicate:
     try:
         filters: Any = msgspec.json.decode(query.filters or "")
     except (msgspec.DecodeError, RecursionError) as error:
-        raise BAD_REQUEST.refused(f"filters is no JSON: {error}") from error
+        raise INVALID.refused(f"filters is no JSON: {error}") from error
     return read_filter({"filters": filters}).predicate
 
 

@@ -29,7 +29,12 @@ from headwater.server.http.problems import (
 
 __all__ = ["EventEndpoints"]
 
-_EVENT = {"type": "object", "required": ["specversion", "id", "source", "type"]}
+_TEXT = {"type": "string", "minLength": 1}
+_EVENT = {
+    "type": "object",
+    "required": ["specversion", "id", "source", "type"],
+    "properties": {"specversion": {"const": "1.0"}, "id": _TEXT, "source": _TEXT, "type": _TEXT},
+}
 _BODIES = Media(
     {
         "application/cloudevents+json": _EVENT,

@@ -5,10 +5,12 @@ They are stored in binary mode of the CloudEvents AMQP binding, which clients of
 
 from __future__ import annotations
 
+import re
 from array import array
 from collections.abc import Iterable, Sequence
 
 import msgspec
+from multidict import MultiMapping
 
 from headwater.cloudevents import amqp_binding, http_binding, json_format
 from headwater.cloudevents.content_mode import Mode, media_type_of, mode_of
@@ -16,14 +18,18 @@ from headwater.cloudevents.event import CloudEvent, canonical_text
 from headwater.encoding._cloudevents_json_kernel import write_events
 from headwater.encoding._key_kernel import NONE
 from headwater.encoding._span_kernel import SPAN_FIELDS
-from headwater.encoding.amqp_message import Data, Message, Properties, encode_message
+from headwater.encoding.amqp_message import Data, Message, Properties, data_section, encode_message
 from headwater.encoding.amqp_types import Symbol
 from headwater.encoding.chunk import ReadableBuffer
 from headwater.errors import InvalidCloudEvent, InvalidValue
 
 __all__ = ["Incoming", "NotACloudEvent", "UnknownFormat", "incoming_events", "plain_message"]
 
-_PREFIX = "ce-"
+_PREFIXES = ("ce-", "Ce-", "CE-", "cE-")
+_PLAIN_VALUE = re.compile(r"[!#-$&-~]([ !#-$&-~]*[!#-$&-~])?")
+"""What a header value is when it is nothing but the text of an attribute: no quotes, nothing percent-encoded."""
+_NO_DATA = b"\x00\x53\x77\x40"
+_encode = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 _VALUE = msgspec.json.Decoder(msgspec.Raw)
 _ROOM_FACTOR = 3
@@ -59,18 +65,53 @@ class Incoming(msgspec.Struct, frozen=True):
         return any(start != NONE for start in self.keys[::2])
 
 
-def incoming_events(headers: Sequence[tuple[str, str]], body: bytes, key_attribute: str) -> Incoming:
+def incoming_events(headers: MultiMapping[str], body: bytes, key_attribute: str) -> Incoming:
     """The events of a request; raises `InvalidCloudEvent`, `NotACloudEvent`, `UnknownFormat`."""
-    content_type = http_binding.content_type_in(headers)
+    content_type = headers.get("Content-Type")
     mode = mode_of(content_type)
-    if mode is Mode.BINARY and not any(name.lower().startswith(_PREFIX) for name, _ in headers):
-        raise NotACloudEvent
+    if len(headers.getall("Content-Type", ())) > 1:
+        raise InvalidCloudEvent("datacontenttype", "is there twice")
     if mode is Mode.OPAQUE or (mode is Mode.BATCH and not _is_json_batch(content_type or "")):
         raise UnknownFormat(media_type_of(content_type or ""))
     if mode is not Mode.BINARY and key_attribute != "datacontenttype":
-        return _json_events(headers, body, key_attribute, is_batch=mode is Mode.BATCH)
-    events = http_binding.decode(headers, body)
+        return _json_events(list(headers.items()), body, key_attribute, is_batch=mode is Mode.BATCH)
+    given = [(name, value) for name, value in headers.items() if name[:3] in _PREFIXES]
+    if mode is Mode.BINARY and not given:
+        raise NotACloudEvent
+    if mode is Mode.BINARY and key_attribute != "datacontenttype":
+        found = _binary_event(given, headers, body, key_attribute)
+        if found is not None:
+            return found
+    events = http_binding.decode(headers.items(), body)
     return _gathered((amqp_binding.encode(event), _key_of(event, key_attribute)) for event in events)
+
+
+def _binary_event(
+    given: Sequence[tuple[str, str]], headers: MultiMapping[str], body: bytes, key: str
+) -> Incoming | None:
+    """An event in binary mode by way of the kernel for JSON, which leaves what is not common; None for that."""
+    attributes = {name[3:].lower(): value for name, value in given if _PLAIN_VALUE.fullmatch(value)}
+    content_type = headers.get("Content-Type")
+    if len(attributes) != len(given) or "datacontenttype" in attributes or "data" in attributes:
+        return None
+    if content_type is not None:
+        attributes["datacontenttype"] = content_type
+    text = _encode(attributes)
+    spans, keys = array("q", bytes(8 * SPAN_FIELDS)), array("q", bytes(16))
+    buffer = bytearray(_ROOM_FACTOR * len(text) + _ROOM_BYTES)
+    written, _, end = write_events(text, 0, 1, key.encode(), buffer, 0, spans, keys, 0)
+    if not written:
+        return None
+    if body:
+        # In place of the null that stands for no data.
+        behind = spans[3] - len(_NO_DATA)
+        section = data_section(body)
+        value = bytes(buffer[spans[3] : end])
+        buffer[behind:] = section + value
+        spans[3] = behind + len(section)
+        if keys[0] != NONE:
+            keys[0], keys[1] = spans[3], spans[3] + len(value)
+    return Incoming(buffer, spans, keys)
 
 
 def plain_message(content_type: str | None, body: bytes) -> Incoming:

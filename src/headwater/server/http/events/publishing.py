@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from hashlib import blake2b
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
 from aiohttp import web
@@ -15,6 +13,7 @@ from headwater.amqp.definitions import Condition
 from headwater.encoding._cloudevents_text_kernel import NAME, is_allowed
 from headwater.errors import EntryTooLarge, InvalidCloudEvent, InvalidValue
 from headwater.log.idempotency import FINGERPRINT_BITS
+from headwater.log.log import Log, LogDefinition
 from headwater.server.amqp.nodes import LogNode, Nodes
 from headwater.server.amqp.nodes import Refused as NodeRefused
 from headwater.server.http.answers import Refused, read_body
@@ -53,8 +52,10 @@ __all__ = ["BODIES_BYTES_MAX", "Published", "Publisher", "Publishing", "StoredEv
 BODIES_BYTES_MAX = 64 << 20
 """Of all requests that are being read; one more is to come again later."""
 KEY_CHARS_MAX = 255
+NODES_KNOWN_MAX = 1000
 IDEMPOTENCY_KEY = "Idempotency-Key"
 REPLAYED = "Idempotent-Replayed"
+ANSWERED = {"Cache-Control": "no-store", "Content-Type": "application/json"}
 HOW_TO_SEND = (
     "this is no CloudEvent: send headers ce-specversion: 1.0, ce-id, ce-source and ce-type beside the data; or the"
     " event as JSON with Content-Type: application/cloudevents+json, several as application/cloudevents-batch+json."
@@ -94,6 +95,14 @@ class Published(msgspec.Struct, frozen=True):
     events: list[StoredEvent]
 
 
+class _Known(NamedTuple):
+    """A log as it was, and its node."""
+
+    log: Log
+    definition: LogDefinition
+    node: LogNode
+
+
 class Publisher:
     """Takes events for the logs of a server."""
 
@@ -102,6 +111,7 @@ class Publisher:
         self._default_log = default_log
         self._body_bytes_max = body_bytes_max
         self._held_bytes = 0
+        self._known: dict[tuple[str, str], _Known] = {}
         self._turns: dict[int, int] = {}
         """Of logs by their ids, the partition that the next events without a key go to."""
 
@@ -120,9 +130,10 @@ class Publisher:
         idempotency_key = request.headers.get(IDEMPOTENCY_KEY)
         if idempotency_key is not None and not 1 <= len(idempotency_key) <= KEY_CHARS_MAX:
             raise BAD_REQUEST.refused(f"{IDEMPOTENCY_KEY} has 1 to {KEY_CHARS_MAX} characters")
-        with self._room_for(request):
+        room_bytes = self._take_room(request)
+        try:
             body = await read_body(request, self._body_bytes_max)
-            node = self._nodes.find(call.query.vhost, name)
+            node = self._find(call.query.vhost, name)
             attribute = call.query.key or (
                 "partitionkey" if node is None else node.log.definition.settings.partition_attribute
             )
@@ -133,8 +144,23 @@ class Publisher:
             if idempotency_key is not None:
                 key = _idempotency(call, idempotency_key, body)
             stored = self._append(call.query, node, incoming, key)
+        finally:
+            self._held_bytes -= room_bytes
         await durable([node.partitions[number] for number in stored.touched])
         return _answer(node, stored)
+
+    def _find(self, vhost: str, name: str) -> LogNode | None:
+        """The node of a name; that of a log is made anew when its definition is another one."""
+        known = self._known.get((vhost, name))
+        log = self._nodes.log(vhost, name)
+        if known is not None and known.log is log and known.definition is log.definition:
+            return known.node
+        node = self._nodes.find(vhost, name)
+        if node is not None and log is not None:
+            if len(self._known) >= NODES_KNOWN_MAX:
+                self._known.clear()
+            self._known[vhost, name] = _Known(log, log.definition, node)
+        return node
 
     def _append(
         self, query: Publishing, node: LogNode, incoming: Incoming, key: IdempotencyKey | None
@@ -165,9 +191,8 @@ class Publisher:
         self._turns[log_id] = chosen + 1
         return chosen
 
-    @contextmanager
-    def _room_for(self, request: web.Request) -> Iterator[None]:
-        """Hold room for a body while it is read and appended; raises `Refused` where there is none."""
+    def _take_room(self, request: web.Request) -> int:
+        """Take room for a body until it is appended; gives its bytes, and raises `Refused` where there is none."""
         length = request.content_length
         size = self._body_bytes_max if length is None else min(length, self._body_bytes_max)
         if self._held_bytes + size > BODIES_BYTES_MAX:
@@ -175,10 +200,7 @@ class Publisher:
                 "too much is being received at this moment; send it again a little later"
             )
         self._held_bytes += size
-        try:
-            yield
-        finally:
-            self._held_bytes -= size
+        return size
 
     def _made(self, call: Call[Publishing, None], name: str) -> LogNode:
         try:
@@ -189,12 +211,12 @@ class Publisher:
 
 def _incoming(call: Call[Publishing, None], body: bytes, attribute: str) -> Incoming:
     query, request = call.query, call.request
-    if not is_allowed(NAME, attribute.encode("utf-8", "replace")):
+    if attribute is query.key and not is_allowed(NAME, attribute.encode("utf-8", "replace")):
         raise INVALID.refused(f"{attribute!r:.100} is no name of an attribute: lower-case letters and digits")
     try:
         if query.plain:
             return plain_message(request.headers.get("Content-Type"), body)
-        return incoming_events(list(request.headers.items()), body, attribute)
+        return incoming_events(request.headers, body, attribute)
     except NotACloudEvent as error:
         raise INVALID_EVENT.refused(HOW_TO_SEND) from error
     except UnknownFormat as error:
@@ -230,14 +252,11 @@ def _answer(node: LogNode, stored: Stored) -> web.Response:
         StoredEvent(ids[number], offset)
         for number, offset in zip(stored.partitions, stored.offsets, strict=True)
     ]
-    headers = {"Cache-Control": "no-store"}
-    if stored.was_there:
-        headers[REPLAYED] = "true"
-    return web.Response(
-        body=msgspec.json.encode(Published(events)), content_type="application/json", headers=headers
-    )
+    headers = ANSWERED if not stored.was_there else {**ANSWERED, REPLAYED: "true"}
+    return web.Response(body=_encode(Published(events)), headers=headers)
 
 
+_encode = msgspec.json.Encoder().encode
 _KINDS: dict[Any, Any] = {
     Condition.NOT_FOUND: UNKNOWN_LOG,
     Condition.PRECONDITION_FAILED: LOG_EXISTS,
