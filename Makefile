@@ -29,7 +29,7 @@ ifneq ($(words $(KERNELS)),$(words $(foreach k,$(KERNELS),$(firstword $(wildcard
 $(READY): FORCE
 endif
 
-.PHONY: help demo serve test test-peers test-spark lint bench bench-streams bench-amqp fuzz soak conformance build ready FORCE
+.PHONY: help demo serve test test-peers test-spark lint bench bench-streams bench-amqp bench-http fuzz soak conformance build ready FORCE
 FORCE:
 
 help: ## list these targets
@@ -67,6 +67,9 @@ bench-streams: ready ## the stream door beside RabbitMQ; the load generator is i
 
 bench-amqp: ready ## the AMQP door beside RabbitMQ and a broker on Qpid Proton
 	@$(PY) -m bench.amqp --tools $(LOAD_TOOLS) $(ARGS)
+
+bench-http: ready ## events over HTTP beside a handler that does nothing, and a thousand readers
+	@$(PY) -m bench.http $(ARGS)
 
 fuzz: ready ## feed the parsers for FUZZ_SECONDS (60)
 	@$(PY) -m fuzz $(ARGS)

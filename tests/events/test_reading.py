@@ -73,7 +73,7 @@ def test_filters_choose_in_each_of_their_languages(root: Api, filled: str) -> No
     for query in (
         "filter=" + quote("type LIKE '%.even'"),
         "filters=" + quote(subscription),
-        "sql=" + quote("cloudEvents_type = 'org.example.even'"),
+        "sql=" + quote("a.cloudEvents_type = 'org.example.even'"),
     ):
         assert ids(read(root, filled, f"?partition=1&{query}")) == even, query
     answer = read(root, filled, "?partition=1&limit=2&filter=" + quote("number > 6"))

@@ -1,9 +1,8 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, initializedcheck=False, cdivision=True
 """CloudEvents in JSON as AMQP messages in binary mode, written from the text itself.
 
-The text was held to be JSON before. Taken is what is common: members without escapes, data that are JSON, attributes
-that are what they have to be. An event with anything else, or with a fault, is left to those who know all of it; so is
-one for which there is no room. Written is, as `amqp_binding` would:
+The text is JSON. Taken is what is common: members without escapes, data that are JSON, attributes as they have to be.
+Any other event is left to those who know all of it, and so is one without room. Written is, as `amqp_binding` would:
 
     00 53 73  c0 ...  40 (6 times)  content-type  40 (6 times)   with data, or a datacontenttype
     00 53 74  c1 ...  a1 "cloudEvents_" name  value          each other attribute
@@ -35,7 +34,6 @@ __all__ = ["COMPILED", "MEMBERS_MAX", "write_events"]
 
 COMPILED = cython.compiled
 MEMBERS_MAX = 32  # an event with more of them is left to others
-
 _NOTED = array("q", bytes(8 * 5 * MEMBERS_MAX + 8 * 8))  # one call after the other has it
 
 _FIELDS = cython.declare(cython.Py_ssize_t, 5)
