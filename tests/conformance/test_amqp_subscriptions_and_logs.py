@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
+import itertools
 import logging
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headwater.amqp.definitions import Condition, Role
 from headwater.amqp.messaging import Target
-from headwater.encoding.amqp_types import Symbol, Timestamp
-from headwater.log.files import storage_error
+from headwater.amqp.performatives import Flow, Transfer
+from headwater.encoding.amqp_message import Message, encode_message
+from headwater.encoding.amqp_types import Described, Symbol, Timestamp
+from headwater.log.files import Files, storage_error
 from headwater.log.partition import Partition
-from headwater.log.settings import LogSettings
+from headwater.log.settings import LogSettings, StoreSettings
 from tests.conformance.amqp_listening import ListeningAmqp
 from tests.conformance.amqp_subscriber import (
+    RELEASED,
     Publisher,
     leave,
     offsets,
@@ -23,7 +30,7 @@ from tests.conformance.amqp_subscriber import (
     source_of,
     subscribe,
 )
-from tests.conformance.amqp_wire import AmqpWire, data, from_offset
+from tests.conformance.amqp_wire import FIRST, AmqpWire, data, from_offset
 from tests.conformance.conftest import ConnectAmqp
 
 DURABLE = ("shared", "durable")
@@ -154,3 +161,61 @@ def test_where_to_begin_that_cannot_be_read_refuses_the_link_and_nobody_else(
     monkeypatch.undo()
     subscribe(peer, log, "sub", "durable", filter=from_offset("first"))
     assert offsets(peer.messages(3)) == [0, 1, 2]
+
+
+class ColdFiles(Files):
+    """A disk every other look at which finds nothing in memory, so that it has to be asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.looks = itertools.count()
+
+    def read_into(self, fd: int, buffer: memoryview, position: int, *, wait: bool = True) -> int:
+        if not wait and next(self.looks) % 2 == 0:
+            raise BlockingIOError
+        return super().read_into(fd, buffer, position)
+
+
+@pytest.mark.clause("TS-3", "TS-6", "TS-11")
+@pytest.mark.parametrize("words", [DURABLE, ("durable",)])
+@pytest.mark.parametrize("filters", [FIRST, {**FIRST, SELECTOR: Described(SELECTOR, "n >= 0")}])
+def test_while_the_disk_is_asked_others_wait_and_drains_are_answered_when_all_has_come(
+    tmp_path: Path, log: str, words: tuple[str, ...], filters: dict[Symbol, Any]
+) -> None:
+    settings, files = StoreSettings(tail_bytes_max=1), ColdFiles()
+    count, sharing = 600, 3 if "shared" in words else 1
+    with ListeningAmqp(tmp_path, files=files, settings=settings) as door:
+        door.super_stream(log, 2)
+        with contextlib.ExitStack() as stack:
+            writer = stack.enter_context(door.connect())
+            for number in range(2):
+                writer.sender(f"{log}-{number}", handle=number)
+            for first in range(0, count, 20):
+                numbers = range(first, first + 20)
+                records = [encode_message(Message(application_properties={"n": each})) for each in numbers]
+                writer.publish(records, first_id=first, handle=first // 20 % 2)
+            peers = [stack.enter_context(door.connect(fields=FIELDS)) for _ in range(sharing)]
+            for number, peer in enumerate(peers):
+                subscribe(
+                    peer, log, f"sub|{number}" if sharing > 1 else "sub", *words, filter=filters, credit=0
+                )
+            seen: list[tuple[str, int]] = []
+            for peer in peers:
+                peer.credit(50)
+                came = peer.messages(50)
+                settle(peer, came[:10], RELEASED)
+                settle(peer, came[10:])
+                seen += [(each.partition, each.offset) for each in came[10:]]
+            for peer in peers:
+                peer.credit(count, delivery_count=50, drain=True)
+            for peer in peers:
+                while not isinstance(part := peer.next(), Flow) and isinstance(part.performative, Transfer):
+                    digits = part.payload[part.payload.index(b"\xa3\x10") + 2 :][:16]
+                    partition = part.payload[part.payload.index(b"partition\xa3\x01") + 11 :][:1]
+                    seen.append((partition.decode(), int(digits, 16)))
+                assert isinstance(part.performative, Flow)
+                assert part.performative.link_credit == 0
+            assert sorted(seen) == [
+                (str(number), offset) for number in range(2) for offset in range(count // 2)
+            ]
+    assert next(files.looks) > count // 20, "the disk was asked"
