@@ -185,7 +185,7 @@ def test_while_the_disk_is_asked_others_wait_and_drains_are_answered_when_all_ha
     settings, files = StoreSettings(tail_bytes_max=1), ColdFiles()
     count, sharing = 600, 3 if "shared" in words else 1
     with ListeningAmqp(tmp_path, files=files, settings=settings) as door:
-        door.super_stream(log, 2)
+        door.super_stream(log, 2, segment_bytes=1024)
         with contextlib.ExitStack() as stack:
             writer = stack.enter_context(door.connect())
             for number in range(2):
@@ -218,4 +218,4 @@ def test_while_the_disk_is_asked_others_wait_and_drains_are_answered_when_all_ha
             assert sorted(seen) == [
                 (str(number), offset) for number in range(2) for offset in range(count // 2)
             ]
-    assert next(files.looks) > count // 20, "the disk was asked"
+    assert next(files.looks) > 20, "the disk was asked"
