@@ -74,6 +74,7 @@ class _Demo:
             published = self._publish()
             self._tail()
             self._show_amqp(published)
+            self._show_http()
             published = self._kill()
             self._recover(published)
             self._send_again(published)
@@ -111,7 +112,8 @@ class _Demo:
         self._say(
             "serve",
             f"process {self._server.pid}, ready after {took:.1f} s: RabbitMQ Stream clients on "
-            f"127.0.0.1:{self._server.stream_port}, AMQP 1.0 clients on 127.0.0.1:{self._server.amqp_port}",
+            f"127.0.0.1:{self._server.stream_port}, AMQP 1.0 clients on :{self._server.amqp_port}, "
+            f"HTTP on :{self._server.http_port}",
         )
 
     def _publish(self) -> Published:
@@ -159,6 +161,26 @@ class _Demo:
         )
         self._say("", f"[dim]{offset:>11,}[/]  ", body)
         self._demand(offset + 1 == accepted, "Returns are missing.")
+
+    def _show_http(self) -> None:
+        from headwater.cli.demo_http import Curl, NoCurl, answer_over_amqp_and_streams, read_at_all_doors
+
+        server = self._server
+        try:
+            curl = Curl(server.http_port)
+        except NoCurl:
+            self._say("curl", "is not installed here; what it would show is in docs/http.md")
+            return
+        self._say("curl", "", curl.posting)
+        self._say("", "[dim]answered from disk:[/]  ", curl.post().strip())
+        for reader in _run(read_at_all_doors(server.stream_port, server.amqp_port)):
+            self._say("", f"{reader.client} reads it:  ", reader.event)
+        _run(answer_over_amqp_and_streams(server.stream_port, server.amqp_port))
+        events = curl.read()
+        self._say("", "both of them answer, and curl reads the log:")
+        for event in events:
+            self._say("", "[dim]·[/] ", event)
+        self._demand(len(events) == 3, "Events are missing.")
 
     def _kill(self) -> Published:
         from headwater.cli.demo_shop import publish_until_lost

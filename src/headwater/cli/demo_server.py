@@ -17,8 +17,8 @@ __all__ = ["DemoServer", "ServerDidNotStart"]
 START_TIMEOUT_S = 20.0
 STOP_TIMEOUT_S = 20.0
 LOOK_INTERVAL_S = 0.02
-DOORS = 2
-_LISTENING = re.compile(r"listening (streams|amqp) \S+:(\d+)")
+DOORS = 3
+_LISTENING = re.compile(r"listening (streams|amqp|http) \S+:(\d+)")
 
 
 class ServerDidNotStart(HeadwaterError):
@@ -37,7 +37,7 @@ class DemoServer:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self.stream_port = self.amqp_port = 0
+        self.stream_port = self.amqp_port = self.http_port = 0
 
     @property
     def pid(self) -> int:
@@ -68,6 +68,7 @@ class DemoServer:
                 raise ServerDidNotStart(said.strip())
             time.sleep(LOOK_INTERVAL_S)
         self.stream_port, self.amqp_port = int(ports["streams"]), int(ports["amqp"])
+        self.http_port = int(ports["http"])
         return time.monotonic() - started
 
     def kill(self) -> None:
