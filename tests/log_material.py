@@ -72,6 +72,13 @@ class Machine:
         self.files = self.files.after_process_crash()
         self.open()
 
+    def lose_power(self, rng: Random) -> None:
+        """End without a word, keep what was synced and any part of the rest, and start again."""
+        self.committer.queued.clear()
+        self.store.abandon()
+        self.files = self.files.after_crash(rng)
+        self.open()
+
     def log(self, name: str = "log", **settings: Any) -> Partition:
         """The one partition of a log, which is made if it is missing."""
         if ("/", name) not in self.store.logs:

@@ -136,6 +136,17 @@ def test_a_log_takes_responses_of_who_may_write_to_it(
     assert correlation(client.message()) == "ada"
 
 
+def test_a_log_of_cloudevents_takes_no_responses(client: AmqpClient, api: Api, name: str) -> None:
+    up, down = client.sender(NODE), client.receiver(NODE)
+    assert down.remote.source is not None
+    client.ask(up, "CREATE", LOG, name=name, body={"content": "cloudevents"})
+    assert correlation(client.message()) is None
+    client.outcome()
+    client.ask(up, "CREATE", LOG, name=f"{name}-2", reply_to=name)
+    assert refusal(client.outcome()) is Condition.PRECONDITION_FAILED
+    assert api.ask("GET", f"/queues/%2F/{name}-2").status == 404
+
+
 def test_a_request_that_cannot_be_answered_is_rejected_and_not_carried_out(
     client: AmqpClient, api: Api, name: str
 ) -> None:

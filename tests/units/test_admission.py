@@ -16,7 +16,7 @@ from headwater.cloudevents.event import CloudEvent
 from headwater.encoding.amqp_message import Data, Message, Properties, encode_message
 from headwater.encoding.amqp_types import Symbol
 from headwater.encoding.compression import Compression, pack_sub_batch
-from headwater.errors import InvalidCloudEvent
+from headwater.errors import EntryTooLarge, InvalidCloudEvent
 from headwater.log import admission as admission_module
 from headwater.log.partition import Partition
 from headwater.log.reader import Reader
@@ -364,3 +364,17 @@ def test_what_a_failed_commit_took_back_is_no_original(tmp_path: Path) -> None:
     assert answers[3:] == [True, True]
     assert partition.committed_offset == 2
     store.close()
+
+
+def test_an_event_that_was_too_large_is_no_original(machine: Machine) -> None:
+    partition = machine.log(**WINDOWED, entry_bytes_max=400)
+    core = {"specversion": "1.0", "id": "j", "source": "/s", "type": "t"}
+    large = amqp_binding.encode(CloudEvent({**core, "subject": "x" * 400}))
+    buffer, spans = spans_of([large])
+    with pytest.raises(EntryTooLarge):
+        partition.append_some_spans(buffer, spans, 0, 1)
+    plain = b"what the server writes"
+    partition.append(struct.pack(">I", len(plain)) + plain, 1, 1, lambda error: None)
+    sender = Sender(machine, partition, "spans")
+    sender.send(IN_JSON)
+    assert sender.stored() == [plain, IN_JSON]

@@ -216,6 +216,8 @@ class Intake:
         position, taken, entries, records, behind, last = copied
         if entries:
             gathering.note_filter_values(values)
+            if admission is not None:
+                admission.taken(self.next_offset, records)
             self._took(gathering, behind - gathering.end, entries, records)
             gathering.end = behind
             if publisher is not None:
@@ -269,6 +271,8 @@ class Intake:
             )
             if taken:
                 gathering.note_filter_values(None)
+                if self.admission is not None:
+                    self.admission.taken(self.next_offset, taken)
                 self._took(gathering, behind - gathering.end, taken, taken)
                 gathering.end = behind
                 for publisher, sequence in publishers:
@@ -426,8 +430,6 @@ class Intake:
             gathering.grow(next_entry)
 
     def _took(self, gathering: Gathering, byte_count: int, entries: int, records: int) -> None:
-        if self.admission is not None:
-            self.admission.taken(self.next_offset, records)
         self.byte_count += byte_count
         gathering.entries += entries
         gathering.records += records

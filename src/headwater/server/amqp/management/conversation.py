@@ -178,6 +178,9 @@ class Conversation:
             raise Refused(Condition.PRECONDITION_FAILED, what)
         container = self._container
         partition = container.reply_partition(reply_to)
+        if partition.intake.admission is not None:
+            what = f"{reply_to!r:.100} takes CloudEvents alone; set reply-to to another node"
+            raise Refused(Condition.PRECONDITION_FAILED, what)
         return NodeReplies(partition, self._limits.message_size_bytes_max, container)
 
     def _reject(self, delivery: _Delivery, refused: Refused) -> None:
