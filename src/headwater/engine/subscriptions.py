@@ -301,7 +301,9 @@ class Subscriptions(Generic[C]):
         found = [
             subscription
             for id_, subscription in self._all.items()
-            if msgspec.structs.replace(id_, log="") == wanted and subscription.definition.is_durable
+            if id_.name == wanted.name  # few have it: the rest is dearer to compare
+            and msgspec.structs.replace(id_, log="") == wanted
+            and subscription.definition.is_durable
         ]
         if not found:
             return Refusal.UNKNOWN
