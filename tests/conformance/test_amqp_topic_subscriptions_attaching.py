@@ -269,6 +269,26 @@ def test_an_attach_and_its_detach_at_once_are_both_answered(
         assert offsets(peer.messages(3)) == [0, 1, 2]
 
 
+@pytest.mark.clause("TS-3", "TS-4")
+def test_of_links_that_share_a_connection_has_one_of_each_name(
+    publish: Publisher, subscriber: Any, log: str
+) -> None:
+    peer = subscriber()
+    subscribe(peer, log, "sub", "shared", "durable")
+    subscribe(peer, log, "sub|2", "shared", "durable", handle=1)
+    peer.begin(1)
+    attach = Attach("sub", 0, Role.RECEIVER, source=source_of(log, "shared", "durable"), target=Target())
+    peer.send(attach, channel=1)
+    stolen = peer.take(Detach)
+    assert stolen.handle == 0
+    assert stolen.error is not None
+    assert stolen.error.condition == Condition.LINK_STOLEN
+    assert isinstance(peer.take(Attach, 1).source, Source)
+    peer.send(Detach(0, closed=True))
+    publish(3)
+    assert offsets(peer.messages(3)) == [0, 1, 2]
+
+
 # Detach, end, close
 
 
