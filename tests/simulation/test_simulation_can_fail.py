@@ -109,7 +109,7 @@ def try_a_failed_sync_again(patch: pytest.MonkeyPatch) -> None:
 
 def leave_failed_writes(patch: pytest.MonkeyPatch) -> None:
     """What a failed write left is not cut away."""
-    patch.setattr("headwater.log.partition.Partition._cut_back", lambda self, commit: True)
+    patch.setattr("headwater.log.commit.Commit.cut_back", lambda self, open_files: True)
 
 
 def forget_failed_syncs(patch: pytest.MonkeyPatch) -> None:

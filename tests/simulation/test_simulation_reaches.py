@@ -21,7 +21,7 @@ PLACES: list[tuple[object, str]] = [
     (journal.JournalRound, "run"),
     (journal.Checkpoint, "run"),
     (journal, "_write_record"),
-    (partition.Partition, "_cut_back"),
+    (commit.Commit, "cut_back"),
     (partition.Partition, "_take_back"),
     (partition.Partition, "_begin_segment"),
     (recovery._NewestSegment, "_is_corrupt"),
