@@ -339,3 +339,17 @@ def test_sessions_of_one_connection_end_for_themselves(
     assert peer.take(End, 1).error is None
     peer.assert_nothing_came()
     assert subscriptions(amqp_door, log)
+
+
+@pytest.mark.clause("ES-4")
+@pytest.mark.parametrize("policy", [LINK_DETACH, SESSION_END, CONNECTION_CLOSE])
+def test_the_longest_time_out_is_kept_too(
+    connect: Callable[[], AmqpWire], publish: Publisher, log: str, policy: TerminusExpiryPolicy
+) -> None:
+    peer, other = connect(), connect()
+    assert bound(peer, log, expiry_policy=policy, timeout=0xFFFFFFFF).timeout == 0xFFFFFFFF
+    peer.send(Close())
+    peer.until(Close)
+    publish(2)
+    bound(other, log, expiry_policy=policy, timeout=0xFFFFFFFF)
+    assert take(other, 2) == [0, 1]
