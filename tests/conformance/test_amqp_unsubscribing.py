@@ -40,7 +40,7 @@ def publish(connect_amqp: ConnectAmqp, log: str) -> Publisher:
 @pytest.fixture
 def connect(connect_amqp: ConnectAmqp) -> Callable[[], AmqpWire]:
     """Opens connections of one container."""
-    return lambda: connect_amqp(fields={"container_id": "same"})
+    return lambda: connect_amqp(fields={"container_id": "unsubscriber"})
 
 
 def subscriptions(door: ListeningAmqp, log: str) -> list[Any]:
