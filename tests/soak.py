@@ -63,8 +63,9 @@ def rebalance_until(deadline: float) -> bool:
         return True
     with tempfile.TemporaryDirectory(prefix="headwater-rebalance-") as folder:
         binding = random.choice(BINDINGS)
-        kills = random.random() < 0.5
-        report = run(Path(folder), random.randrange(10**9), seconds, binding, kills=kills)
+        kills, hastens = random.random() < 0.5, random.random() < 0.5
+        seed = random.randrange(10**9)
+        report = run(Path(folder), seed, seconds, binding, kills=kills, hastens=hastens)
     print(f"rebalance: {report}", flush=True)
     return not report.violations
 

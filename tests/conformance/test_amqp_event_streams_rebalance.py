@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.amqp.definitions import Condition
+from headwater.amqp.definitions import Condition, ReceiverSettleMode
 from headwater.amqp.messaging import Accepted, Released
-from headwater.amqp.performatives import Flow
+from headwater.amqp.performatives import Disposition, Flow
 from headwater.encoding.amqp_types import Array, Symbol
 from tests.conformance.amqp_listening import ListeningAmqp
 from tests.conformance.amqp_wire import AmqpWire, Delivered
@@ -211,6 +211,29 @@ def test_what_a_moving_partition_is_owed_is_not_waited_for_forever(
     third = connect_amqp()
     join(third, log)
     assert len(third.messages(3)) == 3
+
+
+@pytest.mark.clause("ES-16")
+def test_who_settles_second_is_told_that_a_partition_had_gone_before(
+    connect_amqp: ConnectAmqp, amqp_door: ListeningAmqp, log: str
+) -> None:
+    amqp_door.super_stream(log, 2, **DYNAMIC, group_move_ms_max=50)
+    for number in range(2):
+        publish(amqp_door, log, number, range(2))
+    first, second = connect_amqp(), connect_amqp()
+    join(first, log, filter=EARLIEST, rcv_settle_mode=ReceiverSettleMode.SECOND)
+    came = first.messages(4)
+    join(second, log)
+    assert places(second.messages(2)) == [("1", 0), ("1", 1)]
+    settle(first, came[0].id, came[3].id, settled=False)
+    states: dict[str, set[type]] = {"0": set(), "1": set()}
+    left = {each.id: each.partition for each in came}
+    while left:
+        said = first.take(Disposition)
+        assert said.settled
+        for id_ in range(said.first, (said.first if said.last is None else said.last) + 1):
+            states[left.pop(id_)].add(type(said.state))
+    assert states == {"0": {Accepted}, "1": {Released}}
 
 
 @pytest.mark.clause("ES-16")

@@ -245,7 +245,9 @@ class _Life:
     def _answered(self, said: Disposition) -> None:
         last = said.first if said.last is None else said.last
         ids = [id_ for id_ in self._unanswered if said.first <= id_ <= last]
-        self._are_settled([self._unanswered.pop(id_) for id_ in ids])
+        answered = [self._unanswered.pop(id_) for id_ in ids]
+        if isinstance(said.state, Accepted):  # not of what was taken away before
+            self._are_settled(answered)
 
     def _are_settled(self, settled: list[tuple[_Link, Delivery]]) -> None:
         """The server has dealt with these; what became of those whose link ended meanwhile nobody knows."""

@@ -70,6 +70,8 @@ class Deliveries(RuleBasedStateMachine):
         end = data.draw(st.integers(first, self.next_id + 2))
         each = [everything(self.offsets, id_, id_ + 1) for id_ in range(first, end)]
         assert everything(self.offsets, first, end) == [place for found in each for place in found]
+        lost = [id_ for one, other in self.offsets.missing(first, end) for id_ in range(one, other)]
+        assert lost == [id_ for id_, found in zip(range(first, end), each, strict=True) if not found]
         for id_, found in zip(range(first, end), each, strict=True):
             wanted = [self.known[id_]] if id_ in self.known else []
             assert found == wanted or (not found and id_ not in self.unsettled)

@@ -83,6 +83,8 @@ class AccountedLink(LinkHandler):
                 for each in self._offsets.of(*ids)
             ]
             if not is_settled:
+                for each in self._offsets.missing(*ids):
+                    self._answer(each, Released())  # of what was revoked nothing is settled
                 waited_for = [each for each in told if each is not None]
                 self._when_durable(waited_for, partial(self._answer, ids, state))
         if outcome in _MAY_KILL:

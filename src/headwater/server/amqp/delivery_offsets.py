@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 import msgspec
 
+from headwater.encoding.ranges import IdRange
+
 __all__ = ["DeliveryOffsets", "PartitionRange"]
 
 TIDY_RUNS_MIN = 64
@@ -71,6 +73,17 @@ class DeliveryOffsets:
                 found.append(PartitionRange(self._partitions[number], before + start, before + stop))
             number += 1
         return found
+
+    def missing(self, first: int, end: int) -> list[IdRange]:
+        """Those of a range of deliveries of which no offsets are known."""
+        found: list[IdRange] = []
+        number = max(bisect_right(self._firsts, first) - 1, 0)
+        while number < len(self._firsts) and self._firsts[number] < end:
+            if first < self._firsts[number]:
+                found.append((first, self._firsts[number]))
+            first = max(first, self._ends[number])
+            number += 1
+        return [*found, (first, end)] if first < end else found
 
     def forget(self, partition: int) -> None:
         """Nothing that is said of deliveries of a partition matters any more."""
