@@ -7,7 +7,7 @@ from array import array
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.encoding import _cloudevents_kernel as compiled
@@ -35,6 +35,7 @@ from headwater.encoding.amqp_types import (
     Ushort,
 )
 from tests.amqp_frames import compound, described
+from tests.guard_page import GuardedMemory
 from tests.kernel_forms import both_forms, same_in
 
 FORMS = both_forms(compiled)
@@ -275,6 +276,23 @@ def test_both_forms_find_the_same_whatever_bytes_come(data: bytes, is_strict: bo
     same(seen)
 
 
+MEMORY = GuardedMemory()
+
+
+@given(data=mutated(), filler=st.binary(max_size=3))
+@settings(max_examples=500)
+def test_no_byte_behind_the_end_is_read(data: bytes, filler: bytes) -> None:
+    view = MEMORY.placed(data + filler)
+    found = array("q", bytes(8 * FIELDS))
+    for is_strict in (False, True):
+        judged = compiled.find_attributes(view, spans_of(len(view)), 0, 1, found, is_strict)
+        assert judged == (found[0] != compiled.BINARY)
+    attributes = compiled.MessageAttributes(view, 0, len(view))
+    for name in (*compiled.SLOTS, "ext", "nothing"):
+        attributes.get(name)
+    assert len(attributes.items()) <= compiled.ATTRIBUTES_MAX
+
+
 @EACH
 @given(data=mutated(), other=mutated(), names=st.lists(st.sampled_from([*compiled.SLOTS, "ext"]), max_size=3))
 def test_a_buffer_that_changes_in_between_does_no_harm(
@@ -306,6 +324,18 @@ def test_messages_of_a_run_are_judged_one_by_one(form: Any, several: list[Messag
         word == "binary" for word in words
     ]
     assert found[-1] == 7
+
+
+@EACH
+@pytest.mark.parametrize("size", range(1, 6))
+@pytest.mark.parametrize("filler", [b"x", b"\x00", b"\x53", b"\x00\x53\x79\x40"])
+def test_what_stands_behind_the_body_and_is_no_section_makes_no_event(
+    form: Any, size: int, filler: bytes
+) -> None:
+    data = with_properties() + encode_message(Message(body=Data((b"data",))))
+    assert found_in(form, data, is_strict=True)[0] == compiled.BINARY
+    longer = data + (filler * 5)[:size]
+    assert FAULTS[-1 - found_in(form, longer, is_strict=True)[0]] == "malformed"
 
 
 @EACH

@@ -422,8 +422,10 @@ def _outside(
     last: cython.Py_ssize_t = 0
     while 0 <= at < end:
         code: cython.Py_ssize_t = section_code(p, at, end)
+        if code < 0x75 or code > 0x78 or (code <= last and not code == last == 0x75):
+            return -1
         value: cython.Py_ssize_t = after_descriptor(p, at)
-        at = _behind(p, value, end) if code >= 0x75 and (code > last or code == last == 0x75) else -1
+        at = _behind(p, value, end)
         if at < 0:
             return -1
         if code == 0x75 and p[value] >> 4 != 0xA and p[value] >> 4 != 0xB:
