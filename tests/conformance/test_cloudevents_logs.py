@@ -122,6 +122,23 @@ def errors(wire: Wire) -> list[tuple[int, int]]:
     return [(each.publishing_id, each.code) for each in wire.take(c.PublishError).publishing_errors]
 
 
+def test_a_frame_that_takes_long_goes_on_in_the_next_turn(
+    amqp_door: ListeningAmqp, log: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.server.streams.publishing.PUBLISH_S_MAX", -1.0)
+    amqp_door.super_stream(log, 1, content="cloudevents", duplicates_window_count=100)
+    with opened(HOST, amqp_door.port) as wire:
+        wire.declare(1, f"{log}-0")
+        batches = [
+            pack_sub_batch([event(number), event(number + 1)], Compression.ZSTD) for number in range(50)
+        ]
+        messages = list(enumerate([*batches, b"x", event(60), *map(event, range(5)), event(61)]))
+        wire.send(publish_frame(1, messages))
+        assert errors(wire) == [(50, FAILED)]
+        wire.take_confirms(1, [number for number, _ in messages if number != 50])
+    assert amqp_door.counts(log) == [53]
+
+
 @pytest.mark.clause("CE-9", "SP-4")
 @pytest.mark.parametrize("reference", [None, "named"])
 def test_a_stream_publisher_hears_which_messages_are_no_events_and_the_others_are_confirmed(

@@ -7,6 +7,7 @@ import struct
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -227,6 +228,19 @@ def test_a_sub_batch_that_would_take_all_time_to_unpack_is_refused(machine: Mach
     torn[-4:] = b"torn"
     sender.send(bytes(torn))
     assert "does not unpack" in sender.refused[2]
+
+
+def test_a_sub_batch_that_is_too_large_to_look_into_is_refused(machine: Machine) -> None:
+    sender = Sender(machine, machine.log(**DECLARED), "entries")
+    data, rng = bytearray(1 << 20), Random(1)
+    records = []
+    for number in range(17):
+        data[::64] = rng.randbytes(len(data) // 64)
+        core = {"specversion": "1.0", "id": str(number), "source": "/s", "type": "t"}
+        records.append(amqp_binding.encode(CloudEvent({**core}, bytes(data))))
+    sender.send(batch(records, Compression.ZSTD), batch(records[:2], Compression.ZSTD))
+    assert sender.stored() == records[:2]
+    assert f"more than {admission_module.SUB_BATCH_UNPACKED_MAX} bytes" in sender.refused[0]
 
 
 # Duplicates

@@ -20,13 +20,15 @@ from headwater.errors import InvalidCloudEvent, UnreadableSubBatch
 from headwater.log.duplicates import Digest, DuplicateWindow, digests_of
 from headwater.log.settings import LogSettings
 
-__all__ = ["BLOCK_MAX", "SUB_BATCH_GROWTH_MAX", "Admission", "admission_of"]
+__all__ = ["BLOCK_MAX", "SUB_BATCH_GROWTH_MAX", "SUB_BATCH_UNPACKED_MAX", "Admission", "admission_of"]
 
 BLOCK_MAX = 1024
 """So many messages are looked at together."""
 _BLOCK_GROWTH = 4
 SUB_BATCH_GROWTH_MAX = 100
 """A sub-batch that unpacks to more than so many times its size is refused: unpacking takes the time of all."""
+SUB_BATCH_UNPACKED_MAX = 16 << 20
+"""And one of more bytes."""
 _SUB_BATCH_BYTES_FREE = 4096
 """What any sub-batch may unpack to."""
 
@@ -163,6 +165,10 @@ def _unpacked(buffer: ReadableBuffer, start: int, end: int) -> tuple[ReadableBuf
     if unpacked_bytes > _SUB_BATCH_BYTES_FREE + SUB_BATCH_GROWTH_MAX * (end - start):
         raise InvalidCloudEvent(
             None, f"is in a sub-batch that unpacks to more than {SUB_BATCH_GROWTH_MAX} times its size"
+        )
+    if unpacked_bytes > SUB_BATCH_UNPACKED_MAX:
+        raise InvalidCloudEvent(
+            None, f"is in a sub-batch that unpacks to more than {SUB_BATCH_UNPACKED_MAX} bytes"
         )
     try:
         plain, count = unpack_entry(buffer, start, end)

@@ -201,8 +201,11 @@ class StreamProtocol(asyncio.BufferedProtocol):
                 break
             if left is not None:
                 work.events = (left, *work.events[number:])
-                self._awaits_room = True
-                self._door.store.call_when_room(self._room_again)
+                if self.session is not None and self.session.publishers.is_out_of_time:
+                    loop.call_soon(self._go_on)
+                else:
+                    self._awaits_room = True
+                    self._door.store.call_when_room(self._room_again)
                 return False
             if number < len(work.events) and time.monotonic() > turn_ends:
                 work.events = work.events[number:]
@@ -262,7 +265,7 @@ class StreamProtocol(asyncio.BufferedProtocol):
             self.close(ResponseCode.INTERNAL_ERROR, "a fault of the server; its log says more")
 
     def _handle(self, event: Event, buffer: bytearray) -> c.Publish | None:
-        """Act on an event; gives what is left of it while there is no room."""
+        """Act on an event; gives what is left of it while there is no room, or others have their turn."""
         session = self.session
         if isinstance(event, c.Publish):
             assert session is not None, "Publish comes after Open"

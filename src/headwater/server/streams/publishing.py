@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from functools import partial
 from typing import Protocol
@@ -22,6 +23,8 @@ from headwater.streams.server_connection import ServerConnection
 __all__ = ["Owner", "Publisher", "Publishers"]
 
 ID_BYTES = 8
+PUBLISH_S_MAX = 0.01
+"""So long a frame may take before others have their turn, where messages are looked at and sub-batches unpacked."""
 _FILTERED_VERSION = 2
 _SUB_BATCH_LENGTH_AT = 7
 
@@ -75,6 +78,8 @@ class Publishers:
         self._owner = owner
         self._publishers: dict[int, Publisher] = {}
         self._dirty: dict[Publisher, None] = {}
+        self.is_out_of_time = False
+        """Whether the frame that was given back last may come again at once, after others had their turn."""
         self.unanswered = 0
         """Frames of which it is not known yet what became of them."""
 
@@ -108,11 +113,12 @@ class Publishers:
         return bool(dropped)
 
     def publish(self, command: Publish, buffer: bytearray | memoryview) -> Publish | None:
-        """Append the messages of a frame; gives it back if it is to come again when there is room.
+        """Append the messages of a frame; gives back what is to come again, when there is room or `is_out_of_time`.
 
         Raises `MalformedFrame`. A sub-batch that contradicts itself is refused with all that stands behind it, so that
         a publisher which sends these again keeps their order; what stands before it is taken.
         """
+        self.is_out_of_time = False
         publisher = self._publishers.get(command.publisher_id)
         if publisher is None:
             ids = _ids_of(command, buffer)
@@ -121,12 +127,16 @@ class Publishers:
         code = ResponseCode.ACCESS_REFUSED
         if self._owner.may_publish(publisher.partition):
             try:
+                turn_end = _turn_end(publisher.partition)
                 while command.count:
                     try:
                         command = self._append_some(command, buffer, publisher)
                     except InvalidCloudEvent as error:
                         self._owner.event_refused(publisher.partition, error)
                         command = self._refuse_first(command, buffer, publisher)
+                    if turn_end is not None and command.count and time.monotonic() > turn_end:
+                        self.is_out_of_time = True
+                        return command
                 if command.start != command.end:
                     surplus = command.end - command.start
                     raise MalformedFrame(f"{surplus} bytes stand behind the messages of a Publish")
@@ -199,6 +209,11 @@ class Publishers:
     def _is_known(self, publisher: Publisher) -> bool:
         """Whether the client takes its id for this publisher: not if it has declared another one since."""
         return self._publishers.get(publisher.id, publisher) is publisher
+
+
+def _turn_end(partition: Partition) -> float | None:
+    """When others have their turn; None if nothing is looked at, so that a frame takes no time to speak of."""
+    return None if partition.intake.admission is None else time.monotonic() + PUBLISH_S_MAX
 
 
 def _code_of(error: StorageError) -> ResponseCode:
