@@ -32,7 +32,7 @@ from headwater.engine.group_effects import (
 )
 from headwater.engine.group_record import GroupDefinition, GroupId
 from headwater.engine.groups import Groups
-from headwater.engine.state_record import Put
+from headwater.engine.state_record import GROUP, Put, owner_key
 from headwater.engine.subscription_record import SubscriptionId
 from headwater.engine.subscriptions import (
     Attach,
@@ -139,8 +139,8 @@ class Consumers:
         now_ms = self._now_ms()
         effects = self.groups.attach(member, definition, asked, policy, partitions, now_ms, limits)
         group = self.groups.find(definition.id)
-        if group is not None and self._writer.has_failed((put := group.put()).key):
-            effects.insert(0, put)  # nobody is told of what a restart would not find
+        if group is not None and self._writer.has_failed(owner_key(GROUP, definition.id.digest)):
+            effects.insert(0, group.put())  # nobody is told of what a restart would not find
         self._of_groups(effects)
 
     def begin(
