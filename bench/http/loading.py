@@ -40,6 +40,9 @@ class Outcome(msgspec.Struct, frozen=True):
     refused: int
     seconds: float
     delivered: int
+    """To those readers that were looked at."""
+    sampled: int
+    """How many these were."""
     p50_ms: float
     p99_ms: float
 

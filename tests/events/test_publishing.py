@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import http.client
 import json
 from typing import Any
 
@@ -212,3 +213,41 @@ def test_rights_are_asked_for_at_every_call(server: Server, root: Api, name: str
         ada.ask("GET", f"/logs/{name}/events"),
     ):
         assert (reply.status, word(reply)) == (403, "forbidden")
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("plain text", "plain text"),
+        ('"quoted \\" text"', 'quoted " text'),
+        ("100%25", "100%"),
+        ("back\\slash", "back\\slash"),
+        ("caf\xc3\xa9", "café"),
+        ("'single'", "'single'"),
+    ],
+)
+def test_header_values_are_texts_of_attributes(root: Api, name: str, given: str, meant: str) -> None:
+    assert sent(root, name, b"x", {**BINARY, "ce-subject": given}).status == 200
+    (found,) = events_of(root, name)
+    assert found["subject"] == meant
+
+
+def test_a_header_that_is_there_twice_is_refused(server: Server, name: str) -> None:
+    for twice, says in (
+        (("ce-id", "8"), b"its id is there twice"),
+        (("Content-Type", "c/d"), b"urn:headwater"),
+    ):
+        client = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=30)
+        client.putrequest("POST", f"/logs/{name}/events")
+        for header in (
+            *BINARY.items(),
+            ("Content-Type", "a/b"),
+            twice,
+            ("Content-Length", "0"),
+            ("Authorization", "Basic Z3Vlc3Q6Z3Vlc3Q="),
+        ):
+            client.putheader(*header)
+        client.endheaders()
+        answer = client.getresponse()
+        assert (answer.status, says in answer.read()) == (400, True)
+        client.close()

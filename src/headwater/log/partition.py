@@ -8,7 +8,7 @@ from __future__ import annotations
 import enum
 from array import array
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -219,9 +219,10 @@ class Partition:
         """
         self.check_writable(0 if goes_on else count)
         before = self.intake.byte_count
-        publishers = ((self.tracking.publisher(each), last) for each, last in sequences.items())
+        publishers: Iterable[tuple[Publisher, int]] = ()
         if sequences:
             self.intake.make_room_for_whole(spans, first, count)
+            publishers = ((self.tracking.publisher(each), last) for each, last in sequences.items())
         taken = self.intake.add_some_spans(buffer, spans, first, count, publishers)
         self._taken_since(before)
         return taken

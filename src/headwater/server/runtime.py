@@ -304,8 +304,8 @@ class Server:
         nodes = make_nodes(door.store, self._access, settings, "http")
         events = EventEndpoints(nodes, settings.http_default_log, settings.http_event_bytes_max)
         groups: list[EndpointGroup] = [
+            events,  # asked for most, so found first
             LogEndpoints(door.store, door.delete_log),
-            events,
             UserEndpoints(catalogue),
             ConnectionEndpoints(self._clients),
             MetricsEndpoints(self._metrics),

@@ -81,6 +81,8 @@ def append(
     waiting = [share for share in shares if share.partition not in found]
     for share in waiting:
         _check(incoming, share, partitions[share.partition], is_whole=key is not None)
+    if len(shares) == 1 and waiting:
+        return _stored_whole(incoming, shares[0], partitions, key)
     to, offsets = array("q", bytes(8 * incoming.count)), array("q", bytes(8 * incoming.count))
     for share in shares:
         earlier = found.get(share.partition)
@@ -94,6 +96,17 @@ def append(
             to[number], offsets[number] = share.partition, offset
     touched = [share.partition for share in shares]
     return Stored(to, offsets, was_there=bool(shares) and not waiting, touched=touched)
+
+
+def _stored_whole(
+    incoming: Incoming, share: Share, partitions: Sequence[Partition], key: IdempotencyKey | None
+) -> Stored:
+    """Append what goes to one partition, as most does."""
+    partition = partitions[share.partition]
+    first = _append(incoming, share, partition, key)
+    offsets = array("q", _offsets_of(incoming, share, partition, first))
+    to = array("q", [share.partition]) * incoming.count
+    return Stored(to, offsets, was_there=False, touched=[share.partition])
 
 
 async def durable(partitions: Sequence[Partition]) -> None:

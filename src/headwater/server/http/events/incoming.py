@@ -5,7 +5,6 @@ They are stored in binary mode of the CloudEvents AMQP binding, which clients of
 
 from __future__ import annotations
 
-import re
 from array import array
 from collections.abc import Iterable, Sequence
 
@@ -26,8 +25,6 @@ from headwater.errors import InvalidCloudEvent, InvalidValue
 __all__ = ["Incoming", "NotACloudEvent", "UnknownFormat", "incoming_events", "plain_message"]
 
 _PREFIXES = ("ce-", "Ce-", "CE-", "cE-")
-_PLAIN_VALUE = re.compile(r"[!#-$&-~]([ !#-$&-~]*[!#-$&-~])?")
-"""What a header value is when it is nothing but the text of an attribute: no quotes, nothing percent-encoded."""
 _NO_DATA = b"\x00\x53\x77\x40"
 _encode = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -90,13 +87,18 @@ def _binary_event(
     given: Sequence[tuple[str, str]], headers: MultiMapping[str], body: bytes, key: str
 ) -> Incoming | None:
     """An event in binary mode by way of the kernel for JSON, which leaves what is not common; None for that."""
-    attributes = {name[3:].lower(): value for name, value in given if _PLAIN_VALUE.fullmatch(value)}
+    attributes = {name[3:].lower(): value for name, value in given}
     content_type = headers.get("Content-Type")
     if len(attributes) != len(given) or "datacontenttype" in attributes or "data" in attributes:
         return None
     if content_type is not None:
         attributes["datacontenttype"] = content_type
-    text = _encode(attributes)
+    try:
+        text = _encode(attributes)
+    except UnicodeEncodeError:
+        return None
+    if b"%" in text or b"\\" in text or not text.isascii():
+        return None  # it has to be decoded, or was quoted
     spans, keys = array("q", bytes(8 * SPAN_FIELDS)), array("q", bytes(16))
     buffer = bytearray(_ROOM_FACTOR * len(text) + _ROOM_BYTES)
     written, _, end = write_events(text, 0, 1, key.encode(), buffer, 0, spans, keys, 0)
