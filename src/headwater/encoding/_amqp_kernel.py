@@ -464,10 +464,12 @@ def _compound_end(
     if at >= end:
         return -1
     behind: cython.Py_ssize_t = _value_end(p, at, end)
+    if behind < 0:
+        return -1
     if p[at] == short:
         return behind if p[at + 1] else -1
     if p[at] == short + 0x10:
-        return behind if behind < 0 or behind >= at + 9 else -1
+        return behind if behind >= at + 9 else -1
     return behind if p[at] == 0x45 and short == 0xC0 else -1
 
 
