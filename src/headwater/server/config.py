@@ -227,6 +227,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             description="Largest body of a request that publishes events; each event fits into a chunk besides.",
         ),
     ] = 4 << 20
+    http_event_heartbeat_s: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=3600,
+            description="Seconds between comments that show that an event stream is alive; rights are looked at anew.",
+        ),
+    ] = 15.0
     http_default_log: Annotated[
         str, Meta(min_length=1, description="Log that POST /events publishes to.")
     ] = "events"

@@ -302,7 +302,9 @@ class Server:
         amqp = AmqpOverWebSocket(self._amqp, settings.amqp_websocket_origin)
         figures = HttpFigures()
         nodes = make_nodes(door.store, self._access, settings, "http")
-        events = EventEndpoints(nodes, settings.http_default_log, settings.http_event_bytes_max)
+        events = EventEndpoints(
+            nodes, settings.http_default_log, settings.http_event_bytes_max, settings.http_event_heartbeat_s
+        )
         groups: list[EndpointGroup] = [
             events,  # asked for most, so found first
             LogEndpoints(door.store, door.delete_log),

@@ -64,8 +64,8 @@ _PUBLISHING_PROBLEMS = (
 class EventEndpoints:
     """What goes in and out over HTTP."""
 
-    def __init__(self, nodes: Nodes, default_log: str, body_bytes_max: int) -> None:
-        self.streams = EventStreams()
+    def __init__(self, nodes: Nodes, default_log: str, body_bytes_max: int, heartbeat_s: float) -> None:
+        self.streams = EventStreams(heartbeat_s)
         self._nodes = nodes
         self._body_bytes_max = body_bytes_max
         self._waiting = Waiting()

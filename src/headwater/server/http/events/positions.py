@@ -5,12 +5,14 @@ What has a meaning in it is percent-encoded in ids.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from urllib.parse import quote, unquote
 
-__all__ = ["InvalidPosition", "PositionText", "read_position"]
+__all__ = ["POSITION_CHARS_MAX", "InvalidPosition", "PositionText", "read_position"]
 
 OFFSET_MAX = (1 << 63) - 1
+_DIGITS = re.compile(r"[0-9]{1,19}")
 POSITION_CHARS_MAX = 8000
 """As much as fits into a header."""
 
@@ -45,7 +47,7 @@ def read_position(text: str, ids: Sequence[str]) -> dict[str, int]:
     for part in text.split(","):
         label, colon, digits = part.strip().rpartition(":")
         id_ = unquote(label)
-        if not colon or not (digits.isascii() and digits.isdigit() and int(digits) <= OFFSET_MAX):
+        if not colon or _DIGITS.fullmatch(digits) is None or int(digits) > OFFSET_MAX:
             raise InvalidPosition(f"{part!r:.100} is not the id of a partition, a colon, and an offset")
         if id_ not in ids:
             raise InvalidPosition(f"there is no partition {id_!r:.100}")

@@ -188,6 +188,8 @@ class Publisher:
             return int.from_bytes(key.digest[:4], "big") % count
         log_id = node.log.definition.id
         chosen = self._turns.get(log_id, 0) % count
+        if len(self._turns) >= NODES_KNOWN_MAX and log_id not in self._turns:
+            self._turns.clear()
         self._turns[log_id] = chosen + 1
         return chosen
 

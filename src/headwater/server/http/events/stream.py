@@ -13,9 +13,8 @@ from headwater.server.http.events.asked import Asked
 from headwater.server.http.events.feed import Feed, Feeds, chunk
 from headwater.server.http.listener import HttpProtocol
 
-__all__ = ["HEARTBEAT_S", "EventStream", "EventStreams"]
+__all__ = ["EventStream", "EventStreams"]
 
-HEARTBEAT_S = 15.0
 RETRY_MS = 1000
 STREAMS_PER_TURN = 128
 HEADERS = {
@@ -126,7 +125,7 @@ class EventStream:
 class EventStreams:
     """All readers of server-sent events of a server."""
 
-    def __init__(self, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(self, heartbeat_s: float) -> None:
         self.streams: dict[EventStream, None] = {}
         self.feeds = Feeds()
         self._heartbeat_s = heartbeat_s
