@@ -27,17 +27,12 @@ PREDICATES = {NAME: Described(PREDICATES_FILTER, [{"exact": {"colour": "red"}}, 
 both_filters = pytest.mark.parametrize("filters", [SQL, PREDICATES])
 
 
-def coloured(number: int) -> bytes:
+def coloured(number: int, told: int | None = None) -> bytes:
     if number % 3 == 1:
         return encode_message(Message(application_properties={"colour": "red"}, body=Data((b"no event",))))
-    attributes: dict[str, Any] = {
-        "id": str(number),
-        "source": "/s",
-        "type": "t",
-        "specversion": "1.0",
-        "number": number,
-    }
-    return amqp_binding.encode(CloudEvent({**attributes, "colour": "red" if number % 3 == 0 else "blue"}))
+    colour = "red" if number % 3 == 0 else "blue"
+    core = {"id": str(number), "source": "/s", "type": "t", "specversion": "1.0", "colour": colour}
+    return amqp_binding.encode(CloudEvent({**core, "number": number if told is None else told}))
 
 
 def fill(connect_amqp: ConnectAmqp, log: str, first: int = 0) -> None:
@@ -104,6 +99,41 @@ def test_a_subscription_keeps_what_its_filter_lets_through(
     assert [each.offset for each in came] == [COUNT + number for number in THIRDS]
     settle(peer, came)
     peer.assert_nothing_came()
+
+
+@pytest.fixture
+def no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All turns of the loop are over after one question to a filter, and one write."""
+    monkeypatch.setattr("headwater.server.record_source.FILTERING_S_MAX", -1.0)
+    for module in ("consuming", "dealing", "grouped"):
+        monkeypatch.setattr(f"headwater.server.amqp.{module}.SENDING_S_MAX", -1.0)
+
+
+@pytest.mark.usefixtures("no_time")
+@pytest.mark.parametrize("way", ["plain", "in a group", "subscribed"])
+@pytest.mark.parametrize("distance", [7, 300])
+def test_a_filter_that_is_slow_gets_everything_in_many_turns(
+    connect_amqp: ConnectAmqp,
+    peer: AmqpWire,
+    amqp_door: ListeningAmqp,
+    log: str,
+    way: str,
+    distance: int,
+) -> None:
+    amqp_door.super_stream(log, 1)
+    rare = {NAME: Described(SQL_FILTER, f"number % {distance} = 0")}
+    writer = connect_amqp()
+    writer.sender(log)
+    if way == "plain":
+        peer.receiver(log, filter={**FIRST, **rare})
+    elif way == "in a group":
+        join(peer, log, filter={**FIRST, **rare})
+    else:
+        subscribe(peer, log, f"sub-{log}", "durable", "shared", filter=rare)
+    for first in range(0, 1_200, 400):
+        numbers = range(first, first + 400)
+        writer.publish([coloured(3 * number, number) for number in numbers], first_id=first)
+    assert offsets(peer, len(range(0, 1_200, distance))) == list(range(0, 1_200, distance))
 
 
 @pytest.mark.parametrize(

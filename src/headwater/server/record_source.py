@@ -165,8 +165,6 @@ class RecordSource:
         passed_over = 0
         filtering_end = time.monotonic() + FILTERING_S_MAX
         while passed_over < PASSED_OVER_MAX:
-            if self._asks and passed_over and time.monotonic() > filtering_end:
-                break
             if not self._entries:
                 if self._has_ended or not self._next_chunk(when_read):
                     return False
@@ -189,6 +187,8 @@ class RecordSource:
                 return True
             self.offset = max(self.offset, entries.offset)
             passed_over += found
+            if self._asks and time.monotonic() > filtering_end:
+                break
         self.has_passed_over = True
         return False
 

@@ -85,7 +85,7 @@ class Consuming(LinkHandler):
         left = BYTES_PER_TURN
         turn_end = time.monotonic() + SENDING_S_MAX
         while self.link.may_send and self._owner.can_deliver():
-            if left <= 0 or time.monotonic() > turn_end:
+            if left <= 0:
                 self._call_soon()
                 break
             if not self._send_some():
@@ -95,6 +95,8 @@ class Consuming(LinkHandler):
                     self._wait_for_more()
                 break
             left -= self._owner.flush()
+            if time.monotonic() > turn_end:
+                left = 0
         if not self.link.credit:
             self._drained()
 

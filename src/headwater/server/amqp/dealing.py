@@ -71,13 +71,13 @@ class Dealer:
         left = MESSAGES_PER_TURN
         turn_end = time.monotonic() + SENDING_S_MAX
         while not self._is_closed:
-            if left <= 0 or time.monotonic() > turn_end:
+            if left <= 0:
                 self.call_soon()
                 return
             done_count = self._deal_once()
             if not done_count:
                 break
-            left -= done_count
+            left = 0 if time.monotonic() > turn_end else left - done_count
         if not self._feeds.are_waiting:
             for consumer in self._consumers():
                 consumer.drained()

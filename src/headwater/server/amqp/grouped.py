@@ -94,8 +94,7 @@ class Grouped(AccountedLink):
         left = MESSAGES_PER_TURN
         turn_end = time.monotonic() + SENDING_S_MAX
         while room := self.room(self._feeds):
-            if left <= 0 or time.monotonic() > turn_end:
-                left = 0
+            if left <= 0:
                 self._call_soon()
                 break
             owned = [each for each in group.partitions_of(self) if each not in self._starting]
@@ -104,7 +103,7 @@ class Grouped(AccountedLink):
             )
             if not done_count:
                 break
-            left -= done_count
+            left = 0 if time.monotonic() > turn_end else left - done_count
         if not (self._starting or self._feeds.are_waiting or left <= 0):
             self.drained()
 
