@@ -11,6 +11,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from headwater.cloudevents import amqp_binding, json_format, stored
 from headwater.cloudevents.event import CloudEvent
@@ -392,3 +394,30 @@ def test_an_event_that_was_too_large_is_no_original(machine: Machine) -> None:
     sender = Sender(machine, partition, "spans")
     sender.send(IN_JSON)
     assert sender.stored() == [plain, IN_JSON]
+
+
+MATERIAL = [event(1), IN_JSON, OPAQUE, with_properties(time="2026-01-01T00:00:00Z", flag=True, number=3)]
+
+
+@given(seed=st.integers(0, 2**32), way=st.sampled_from([*WAYS, "entries"]))
+@settings(max_examples=150, deadline=None)
+def test_whatever_is_sent_is_stored_or_refused(seed: int, way: str) -> None:
+    rng, records = Random(seed), []
+    for _ in range(rng.randint(1, 12)):
+        record = bytearray(rng.choice(MATERIAL) if rng.random() < 0.9 else rng.randbytes(rng.randint(0, 60)))
+        for _ in range(rng.choice([0, 0, 1, 3])):
+            if record:
+                record[rng.randrange(len(record))] = rng.randrange(256)
+        records.append(bytes(record))
+    if way == "entries":
+        packed = bytearray(batch(records, rng.choice(list(Compression))))
+        for _ in range(rng.choice([0, 0, 1])):
+            packed[rng.randrange(11, len(packed))] = rng.randrange(256)
+        records = [bytes(packed)]
+    machine = Machine()
+    sender = Sender(machine, machine.log(**WINDOWED), way)
+    sender.send(*records)
+    stored_records = sender.stored()
+    assert sorted([*sender.confirmed, *sender.refused]) == list(range(len(records)))
+    buffer, spans = spans_of(stored_records)
+    assert stored.faults_among(buffer, spans, 0, len(stored_records)) == []
