@@ -87,6 +87,8 @@ def _turns_on(
             stored = max(stored, event.offset)
         if not (isinstance(event, Updated) and event.active and (event.reference, event.stream) == group):
             continue
+        if any(isinstance(each, Released) and _ends(each, event) for each in connection[:index]):
+            continue  # it was told as it left, of which the server may have known a moment later
         ending = next((each for each in connection[index:] if _ends(each, event)), None)
         end = connection_end if ending is None else min(ending.at, connection_end)
         own = [each for each in connection[index:] if isinstance(each, StoredOffset) and each.at < end]

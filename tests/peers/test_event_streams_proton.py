@@ -88,7 +88,7 @@ def read_places(
     return places, seen
 
 
-@pytest.mark.clause("ES-1")
+@pytest.mark.clause("ES-1", "ES-32")
 def test_proton_sees_the_capability(server: Server) -> None:
     desired = [symbol("AMQP_EVENT_STREAMS_V1_0")]
     with connected(server, desired_capabilities=desired) as connection:
