@@ -132,7 +132,7 @@ def test_messages_that_only_the_disk_has_are_dealt_to_all_once(
     for number in range(40):
         publish.records(data(b"%04d" % each + bytes(1_000)) for each in range(10 * number, 10 * number + 10))
     for peer in peers:
-        peer.credit(400)
+        peer.credit(200)
     came = [each for peer in peers for each in peer.messages(200)]
     assert sorted(offsets(came)) == list(range(400))
     for each in came:
