@@ -38,6 +38,11 @@ FAILS = {
     "connect using EXTERNAL auth": "it needs port 5551 and certificates that the package does not ship",
 }
 """What fails, and why; `docs/conformance.md` says the same."""
+BY_CHANCE = {
+    "super stream publisher publish several messages - they should be routed to different partitions": "nine keys"
+    " are drawn at random, and in one of thirteen runs none of them belongs to one of the three partitions",
+}
+"""What may fail, or pass; the documentation says so, too."""
 UNREACHED = 2 - 1
 """Tests behind the one failed hook, less the hook itself."""
 SKIPPED = {"declare consumer closing a consumer on an existing stream - raises connectionClosedListener"}
@@ -115,11 +120,12 @@ def run_mocha(node_modules: Path, server: Server, report: Path) -> Any:
 
 
 def test_every_test_passes_but_those_that_are_named_with_their_reasons(suite: Suite) -> None:
-    unexpected = {title: error for title, error in suite.failures.items() if title not in FAILS}
+    failures = {title: error for title, error in suite.failures.items() if title not in BY_CHANCE}
+    unexpected = {title: error for title, error in failures.items() if title not in FAILS}
     assert not unexpected, "\n".join(f"{title}: {error}" for title, error in unexpected.items())
-    assert suite.failures.keys() == FAILS.keys(), "what passes by now is to be taken from the list"
+    assert failures.keys() == FAILS.keys(), "what passes by now is to be taken from the list"
     assert suite.pending == SKIPPED
-    assert len(suite.passes) == PASSES
+    assert len(suite.passes) == PASSES - (len(suite.failures) - len(failures))
     assert len(suite.passes) + len(suite.failures) + len(suite.pending) + UNREACHED == TESTS
 
 
@@ -129,4 +135,4 @@ def test_the_server_had_nothing_to_complain_about(suite: Suite) -> None:
 
 def test_what_fails_is_told_in_the_documentation() -> None:
     told = " ".join(CONFORMANCE.read_text("utf-8").split())
-    assert [title for title in (*FAILS, *SKIPPED) if title not in told] == []
+    assert [title for title in (*FAILS, *BY_CHANCE, *SKIPPED) if title not in told] == []
