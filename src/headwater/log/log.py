@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
@@ -101,10 +102,10 @@ class LogDefinition(msgspec.Struct, frozen=True, omit_defaults=True):
         """How events tell their partitions, in ASCII: by a routing key of its own, else by name; one alone is 0."""
         if len(self.partitions) == 1:
             return ("0",)
-        keys = [partition.key for partition in self.partitions]
+        uses = Counter(partition.key for partition in self.partitions)
         return tuple(
-            key if key and key.isascii() and keys.count(key) == 1 else quote(partition.name)
-            for key, partition in zip(keys, self.partitions, strict=True)
+            key if (key := partition.key) and key.isascii() and uses[key] == 1 else quote(partition.name)
+            for partition in self.partitions
         )
 
     def with_settings(self, settings: LogSettings) -> LogDefinition:

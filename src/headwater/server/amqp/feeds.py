@@ -25,7 +25,9 @@ class Feeds:
     ) -> None:
         """Where `lows` tells how far consumers had come, `@latest` was fixed before that."""
         self.when_read = when_read
-        self.partitions: dict[int, Partition] = {}
+        self.partitions = node.numbered
+        self.selects = False
+        """Whether there are messages that are not wanted, which only a look at them tells."""
         self._node = node
         self._start = start
         self._lows = dict(lows or {})
@@ -35,7 +37,7 @@ class Feeds:
         self._again: dict[int, Feed] = {}
         self._ends: dict[int, int] = {}
         """Where nothing that is still to come can be wanted."""
-        self._take_in(node)
+        self._take_in()
 
     def follow(self) -> tuple[list[Partition], list[Partition]]:
         """Keep up with a log to which partitions were added, or from which some were taken; gives both."""
@@ -43,33 +45,30 @@ class Feeds:
             return [], []
         before = self.partitions
         self._node = whole(self._node.log)
-        gone = [number for number in before if number not in self._node.numbered]
+        self.partitions = self._node.numbered
+        gone = [number for number in before if number not in self.partitions]
         for number in gone:
             for feeds in (self._ahead, self._again):
                 if number in feeds:
                     feeds.pop(number).close()
-        for number, partition in self._node.numbered.items():
-            self._lows.setdefault(
-                number, partition.first_offset
-            )  # of a new one everything came later than `@latest`
-        self._take_in(self._node)
+        for number, partition in self.partitions.items():
+            # Of a new one everything came later than `@latest`.
+            self._lows.setdefault(number, partition.first_offset)
+        self._take_in()
         added = [each for number, each in self.partitions.items() if number not in before]
         return added, [before[number] for number in gone]
 
-    def _take_in(self, node: LogNode) -> None:
-        self.partitions = node.numbered
-        self._ids = dict(zip(self.partitions, node.ids, strict=True))
+    def _take_in(self) -> None:
+        self._ids = dict(zip(self.partitions, self._node.ids, strict=True))
         for feeds in (self._ahead, self._again):
             for number, feed in feeds.items():
                 feed.rename(self._ids[number])
         for number, partition in self.partitions.items():
             if number not in self._selections:
                 self._selections[number] = self._start.selection(partition, self._lows.get(number))
-
-    @property
-    def selects(self) -> bool:
-        """Whether there are messages that are not wanted, which only a look at them tells."""
-        return any(each is not None and not each.bounds.is_exact for each in self._selections.values())
+        self.selects = any(
+            each is not None and not each.bounds.is_exact for each in self._selections.values()
+        )
 
     def id_of(self, number: int) -> str:
         """What clients call a partition."""

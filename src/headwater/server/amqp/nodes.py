@@ -94,8 +94,9 @@ class LogNode(msgspec.Struct, frozen=True):
     @property
     def numbered(self) -> dict[int, Partition]:
         """The partitions by their numbers in the log."""
+        own = set(self.partitions)
         everything = zip(self.log.numbers, self.log.partitions, strict=True)
-        return {number: each for number, each in everything if each in self.partitions}
+        return {number: each for number, each in everything if each in own}
 
 
 class Nodes:
