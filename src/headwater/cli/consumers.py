@@ -1,4 +1,4 @@
-"""What `headwater group` and `headwater subscription` share: how they ask the HTTP door, what they show, and again."""
+"""What `headwater group` and `headwater subscription` share: what they show, and again."""
 
 from __future__ import annotations
 
@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from headwater.cli.http_connecting import CaFile, CertificateFile, Login, LoginPasswordFile, Url, http_api
+from headwater.cli.http_connecting import Asking
 
-if TYPE_CHECKING:  # at run time these are imported when a command connects, or shows
+if TYPE_CHECKING:  # at run time these are imported when a command shows
     from rich.console import RenderableType
     from rich.table import Table
 
-    from headwater.client.http_api import HttpApi
-
 __all__ = [
-    "Asking",
     "Json",
     "OnLog",
     "Partition",
     "To",
     "Watch",
-    "asking",
+    "consumers_of",
     "link_table",
     "partition_table",
     "printable",
@@ -55,40 +52,10 @@ Watch = Annotated[
 ]
 
 
-class Asking:
-    """What consumes in one vhost, as a server tells of it; what is refused raises a `HeadwaterError`."""
-
-    def __init__(self, api: HttpApi, vhost: str) -> None:
-        self._api = api
-        self._where = {"vhost": vhost}
-
-    def all(self, what: str, log: str | None) -> list[dict[str, Any]]:
-        """All groups, or all subscriptions, that the user sees, by log and name."""
-        where = self._where if log is None else {**self._where, "log": log}
-        found = self._api.pages(f"/{what}", what, where)
-        return sorted(found, key=lambda each: (each["log"], each["name"], each["id"]))
-
-    def ask(self, method: str, *parts: str, body: object = None) -> dict[str, Any]:
-        """Ask for something of what the parts of a path name."""
-        from headwater.client.http_api import path_of
-
-        answer: dict[str, Any] = self._api.ask(method, path_of(*parts), body, self._where)
-        return answer
-
-
-def asking(
-    *,
-    vhost: Annotated[
-        str, typer.Option(help="Virtual host.", envvar="HEADWATER_VHOST", rich_help_panel="Connection")
-    ] = "/",
-    url: Url = None,
-    login: Login = None,
-    login_password_file: LoginPasswordFile = None,
-    ca_file: CaFile = None,
-    certificate_file: CertificateFile = None,
-) -> Asking:
-    """The server that these options name."""
-    return Asking(http_api(url, login, login_password_file, ca_file, certificate_file), vhost)
+def consumers_of(of: Asking, what: str, log: str | None) -> list[dict[str, Any]]:
+    """All groups, or all subscriptions, that the user sees, by log and name."""
+    found = of.all(what) if log is None else of.all(what, log=log)
+    return sorted(found, key=lambda each: (each["log"], each["name"], each["id"]))
 
 
 def say(as_json: bool, line: str, answer: dict[str, Any]) -> None:

@@ -10,13 +10,12 @@ import typer
 
 from headwater.cli.connecting import takes
 from headwater.cli.consumers import (
-    Asking,
     Json,
     OnLog,
     Partition,
     To,
     Watch,
-    asking,
+    consumers_of,
     link_table,
     partition_table,
     printable,
@@ -24,6 +23,7 @@ from headwater.cli.consumers import (
     show,
     table_of,
 )
+from headwater.cli.http_connecting import Asking, asking
 
 if TYPE_CHECKING:  # at run time this is imported when a command shows
     from rich.console import RenderableType
@@ -40,7 +40,7 @@ Name = Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")
 @takes(asking)
 def list_(of: Asking, log: OnLog = None, watch: Watch = None, as_json: Json = False) -> None:
     """List consumer groups with their lag."""
-    show(lambda: {"groups": of.all("groups", log)}, _listed, as_json, watch)
+    show(lambda: {"groups": consumers_of(of, "groups", log)}, _listed, as_json, watch)
 
 
 @groups.command("info")

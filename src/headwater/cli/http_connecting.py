@@ -12,7 +12,16 @@ from headwater.cli.connecting import login_password, tls_context, warn_of_passwo
 if TYPE_CHECKING:  # at run time these are imported when a command connects
     from headwater.client.http_api import HttpApi
 
-__all__ = ["CaFile", "CertificateFile", "Login", "LoginPasswordFile", "Url", "http_api"]
+__all__ = [
+    "Asking",
+    "CaFile",
+    "CertificateFile",
+    "Login",
+    "LoginPasswordFile",
+    "Url",
+    "asking",
+    "http_api",
+]
 
 
 def _option(help_: str, *names: str, variable: str | None = None, shown: str | bool = False) -> Any:  # noqa: ANN401
@@ -76,3 +85,37 @@ def http_api(
     given = parts.password if user == parts.user else None
     password = login_password(user, given, login_password_file, "--login-password-file")
     return HttpApi(address, a.Credentials(user or "guest", password))
+
+
+class Asking:
+    """What is in one vhost, as a server tells of it; what is refused raises a `HeadwaterError`."""
+
+    def __init__(self, api: HttpApi, vhost: str) -> None:
+        self._api = api
+        self._where = {"vhost": vhost}
+
+    def all(self, what: str, **where: str) -> list[dict[str, Any]]:
+        """All that the user sees of a kind, in the order of the server."""
+        return list(self._api.pages(f"/{what}", what, {**self._where, **where}))
+
+    def ask(self, method: str, *parts: str, body: object = None) -> dict[str, Any]:
+        """Ask for something of what the parts of a path name."""
+        from headwater.client.http_api import path_of
+
+        answer: dict[str, Any] = self._api.ask(method, path_of(*parts), body, self._where)
+        return answer
+
+
+def asking(
+    *,
+    vhost: Annotated[
+        str, typer.Option(help="Virtual host.", envvar="HEADWATER_VHOST", rich_help_panel="Connection")
+    ] = "/",
+    url: Url = None,
+    login: Login = None,
+    login_password_file: LoginPasswordFile = None,
+    ca_file: CaFile = None,
+    certificate_file: CertificateFile = None,
+) -> Asking:
+    """The server that these options name."""
+    return Asking(http_api(url, login, login_password_file, ca_file, certificate_file), vhost)

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from headwater.cli.connecting import USAGE_EXIT_CODE, Misused, fail, takes
-from headwater.cli.http_connecting import CaFile, CertificateFile, Login, LoginPasswordFile, Url, http_api
-
-if TYPE_CHECKING:  # at run time this is imported when a command connects
-    from headwater.client.http_api import HttpApi
+from headwater.cli.http_connecting import Asking, asking
 
 __all__ = ["logs"]
 
@@ -29,50 +26,10 @@ Set = Annotated[
 ]
 
 
-class Logs:
-    """The logs of one vhost, as a server tells of them; what is refused raises a `HeadwaterError`."""
-
-    def __init__(self, api: HttpApi, vhost: str) -> None:
-        self._api = api
-        self._where = {"vhost": vhost}
-
-    def all(self) -> list[dict[str, Any]]:
-        """Those that the user sees, by name."""
-        return list(self._api.pages("/logs", "logs", self._where))
-
-    def create(self, wanted: dict[str, Any]) -> dict[str, Any]:
-        """Make one."""
-        return self._ask("POST", "/logs", wanted)
-
-    def of(self, method: str, name: str, body: object = None, *, action: str = "") -> dict[str, Any]:
-        """Ask for something of one log."""
-        from headwater.client.http_api import path_of
-
-        return self._ask(method, path_of("logs", name) + action, body)
-
-    def _ask(self, method: str, path: str, body: object = None) -> dict[str, Any]:
-        answer: dict[str, Any] = self._api.ask(method, path, body, self._where)
-        return answer
-
-
-def _logs(
-    *,
-    vhost: Annotated[
-        str, typer.Option(help="Virtual host.", envvar="HEADWATER_VHOST", rich_help_panel="Connection")
-    ] = "/",
-    url: Url = None,
-    login: Login = None,
-    login_password_file: LoginPasswordFile = None,
-    ca_file: CaFile = None,
-    certificate_file: CertificateFile = None,
-) -> Logs:
-    return Logs(http_api(url, login, login_password_file, ca_file, certificate_file), vhost)
-
-
 @logs.command("create")
-@takes(_logs)
+@takes(asking)
 def create(
-    of: Logs,
+    of: Asking,
     name: Name,
     partitions: Annotated[int, typer.Option(min=1, help="How many; several make a super stream.")] = 1,
     super_stream: Annotated[
@@ -85,17 +42,17 @@ def create(
     wanted: dict[str, Any] = {"name": name, "partitions": partitions, "settings": _settings(settings)}
     if super_stream:
         wanted["kind"] = "super_stream"
-    log = of.create(wanted)
+    log = of.ask("POST", "logs", body=wanted)
     _say(
         as_json, f"created {log['kind'].replace('_', ' ')} {name} of {log['partition_count']} partitions", log
     )
 
 
 @logs.command("list")
-@takes(_logs)
-def list_(of: Logs, as_json: Json = False) -> None:
+@takes(asking)
+def list_(of: Asking, as_json: Json = False) -> None:
     """List the logs that you may see."""
-    found = of.all()
+    found = of.all("logs")
     if as_json:
         _say(as_json, "", {"logs": found})
         return
@@ -113,28 +70,28 @@ def list_(of: Logs, as_json: Json = False) -> None:
 
 
 @logs.command("info")
-@takes(_logs)
-def info(of: Logs, name: Name, as_json: Json = False) -> None:
+@takes(asking)
+def info(of: Asking, name: Name, as_json: Json = False) -> None:
     """Show a log, its settings and its partitions."""
-    log = of.of("GET", name)
+    log = of.ask("GET", "logs", name)
     _say(as_json, _described(log), log)
 
 
 @logs.command("change")
-@takes(_logs)
-def change(of: Logs, name: Name, settings: Set = None, as_json: Json = False) -> None:
+@takes(asking)
+def change(of: Asking, name: Name, settings: Set = None, as_json: Json = False) -> None:
     """Change settings of a log; what is not named stays as it is."""
     changes = _settings(settings)
     if not changes:
         fail("name what is to change, as in --set max_bytes=1000000000", USAGE_EXIT_CODE)
-    log = of.of("PATCH", name, {"settings": changes})
+    log = of.ask("PATCH", "logs", name, body={"settings": changes})
     _say(as_json, f"changed {', '.join(changes)} of {name}", log)
 
 
 @logs.command("truncate")
-@takes(_logs)
+@takes(asking)
 def truncate(
-    of: Logs,
+    of: Asking,
     name: Name,
     before: Annotated[
         int | None, typer.Option(min=0, help="Offset before which events go.", show_default="all of them")
@@ -145,15 +102,15 @@ def truncate(
     as_json: Json = False,
 ) -> None:
     """Remove old events, whole segments at a time."""
-    log = of.of("POST", name, {"before_offset": before, "partition": partition}, action="/truncate")
+    log = of.ask("POST", "logs", name, "truncate", body={"before_offset": before, "partition": partition})
     _say(as_json, f"truncated {name}, which holds {log['event_count']} events now", log)
 
 
 @logs.command("delete")
-@takes(_logs)
-def delete(of: Logs, name: Name, as_json: Json = False) -> None:
+@takes(asking)
+def delete(of: Asking, name: Name, as_json: Json = False) -> None:
     """Delete a log with its events."""
-    of.of("DELETE", name)
+    of.ask("DELETE", "logs", name)
     _say(as_json, f"deleted {name}", {"deleted": name})
 
 

@@ -11,13 +11,12 @@ import typer
 
 from headwater.cli.connecting import Misused, takes
 from headwater.cli.consumers import (
-    Asking,
     Json,
     OnLog,
     Partition,
     To,
     Watch,
-    asking,
+    consumers_of,
     link_table,
     partition_table,
     printable,
@@ -25,6 +24,7 @@ from headwater.cli.consumers import (
     show,
     table_of,
 )
+from headwater.cli.http_connecting import Asking, asking
 
 if TYPE_CHECKING:  # at run time this is imported when a command shows
     from rich.console import RenderableType
@@ -49,7 +49,7 @@ _ID = re.compile("[0-9a-f]{32}")
 @takes(asking)
 def list_(of: Asking, log: OnLog = None, watch: Watch = None, as_json: Json = False) -> None:
     """List subscriptions with their lag."""
-    show(lambda: {"subscriptions": of.all("subscriptions", log)}, _listed, as_json, watch)
+    show(lambda: {"subscriptions": consumers_of(of, "subscriptions", log)}, _listed, as_json, watch)
 
 
 @subscriptions.command("info")
@@ -83,7 +83,7 @@ def _id(of: Asking, which: str, log: str | None) -> str:
     """The id that is meant, which may be given by a name."""
     if _ID.fullmatch(which):
         return which
-    found = [each for each in of.all("subscriptions", log) if which in (each["id"], each["name"])]
+    found = [each for each in consumers_of(of, "subscriptions", log) if which in (each["id"], each["name"])]
     if len(found) == 1:
         return str(found[0]["id"])
     if not found:
