@@ -43,23 +43,22 @@ def test_every_command_is_followed_by_what_it_prints() -> None:
     assert PAGE.count("curl ") > 12
 
 
-@pytest.mark.parametrize(
-    ("script", "printed"), BLOCKS, ids=[block[0].split("\n")[0][:40] for block in BLOCKS]
-)
-def test_the_commands_print_what_the_page_says(fresh: Server, script: str, printed: str) -> None:
+def test_the_commands_print_what_the_page_says(fresh: Server) -> None:
+    """One after the other, as who reads the page tries them: they go on with what those before have made."""
     url = f"http://{HOST}:{fresh.http_port}"
     command = f'headwater() {{ "{sys.executable}" -m headwater.cli.main "$@"; }}\n'
-    text = f"set -e\n{command}{SETUP}{script}".replace("http://127.0.0.1:8080", url)
-    done = subprocess.run(
-        ["sh", "-c", text],
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_S,
-        check=False,
-        env={**os.environ, "HEADWATER_HTTP_URL": url},
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.strip() == printed.strip()
+    for script, printed in BLOCKS:
+        text = f"set -e\n{command}{SETUP}{script}".replace("http://127.0.0.1:8080", url)
+        done = subprocess.run(
+            ["sh", "-c", text],
+            capture_output=True,
+            text=True,
+            timeout=TIMEOUT_S,
+            check=False,
+            env={**os.environ, "HEADWATER_HTTP_URL": url},
+        )
+        assert (done.returncode, done.stderr) == (0, ""), script
+        assert done.stdout.strip() == printed.strip(), script
 
 
 def test_the_page_lists_every_endpoint_and_who_may(fresh: Server) -> None:
